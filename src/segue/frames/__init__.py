@@ -1,0 +1,1 @@
+"""Running: the normal form of bytecode, versions of code, gates and exits."""
