@@ -1,0 +1,197 @@
+"""What can be seen of a call: its result, events, exception, tracebacks and what became of its arguments."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.case import events
+
+ATOMS = (type(None), bool, int, str, bytes, complex, type(...), type(NotImplemented), range, slice)
+NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """A tensor's metadata and bytes, detached from the tensor."""
+
+    about: str
+    bytes: bytes
+
+    def __repr__(self) -> str:
+        return f"{self.about} {self.bytes.hex()}"
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception: type, arguments, traceback through the corpus, and the chain behind it."""
+
+    type: str
+    args: Any
+    attributes: Any
+    traceback: tuple[tuple[str, int], ...]
+    cause: Any
+    context: Any
+    suppress_context: bool
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything of one call that must be the same under every way of running the function."""
+
+    exception: Any
+    result: Any
+    events: Any
+    arguments: Any
+
+
+def observe(function: Callable[..., Any], args: tuple[Any, ...]) -> Observation:
+    """Call `function(*args)` and say what could be seen of it.
+
+    The values are snapshots (plain nested tuples), so later changes of the objects do not show. Objects that are
+    the same object in two places get the same number: aliasing is part of an observation.
+
+    Example:
+        expected = observe(case.function, case.make_args()[0])
+        got = observe(compiled, case.make_args()[0])
+        assert difference(expected, got) is None
+    """
+    events.clear()
+    result, raised = None, None
+    try:
+        result = function(*args)
+    except BaseException as error:
+        raised = error
+    snapshot = Snapshot()
+    observation = Observation(*map(snapshot, (raised, result, events, args)))
+    events.clear()
+    return observation
+
+
+def difference(expected: Any, got: Any, where: str = "") -> str | None:
+    """Explain the first difference between two observations, None if there is none."""
+    if type(expected) is type(got):
+        if isinstance(expected, Observation | Raised):
+            pairs = (
+                (f.name, getattr(expected, f.name), getattr(got, f.name)) for f in fields(expected)
+            )
+            found = (difference(a, b, f"{where}.{name}" if where else name) for name, a, b in pairs)
+            return next(filter(None, found), None)
+        if isinstance(expected, tuple) and len(expected) == len(got):
+            found = (
+                difference(a, b, f"{where}[{i}]")
+                for i, (a, b) in enumerate(zip(expected, got, strict=True))
+            )
+            return next(filter(None, found), None)
+        if expected == got:
+            return None
+    return f"{where}: expected {shorten(expected)}, got {shorten(got)}"
+
+
+def shorten(value: Any, limit: int = 600) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+class Snapshot:
+    """Turns values into nested tuples that compare by content. Each object is numbered when it is first met."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.kept: list[
+            Any
+        ] = []  # numbered objects stay alive: their ids must not be given to others
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, enum.Enum):
+            return str(value)
+        if type(value) in ATOMS:
+            return (type(value).__name__, value)
+        if type(value) is float:
+            return ("float", value.hex())
+        if isinstance(value, NAMED):
+            return self.named(value)
+        if id(value) in self.numbers:
+            return ("again", self.numbers[id(value)])
+        if not isinstance(
+            value, tuple | frozenset
+        ):  # an equal constant may or may not be the same object
+            self.numbers[id(value)] = len(self.numbers)
+            self.kept.append(value)
+        return self.content(value)
+
+    def named(self, value: Any) -> Any:
+        name = getattr(value, "__qualname__", value.__name__)
+        if not isinstance(value, types.FunctionType):
+            return (type(value).__name__, name)
+        if id(value) in self.numbers:
+            return ("again", self.numbers[id(value)])
+        self.numbers[id(value)] = len(self.numbers)
+        self.kept.append(value)
+        cells = value.__closure__ or ()
+        return (
+            "function",
+            name,
+            self(value.__defaults__),
+            self(value.__kwdefaults__),
+            self.all(cells),
+        )
+
+    def all(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(map(self, values))
+
+    def content(self, value: Any) -> Any:
+        kind = type(value).__qualname__
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, BaseException):
+            return self.raised(value)
+        if isinstance(value, list | tuple):
+            return (kind, self.all(value))
+        if isinstance(value, dict):
+            return (kind, self.all(value.items()))
+        if isinstance(value, set | frozenset):
+            return (kind, tuple(sorted(self.all(value), key=repr)))
+        if isinstance(value, types.CellType):
+            return self.cell(value)
+        return (kind, self(vars(value)) if hasattr(value, "__dict__") else ())
+
+    def cell(self, cell: types.CellType) -> Any:
+        try:
+            return ("cell", self(cell.cell_contents))
+        except ValueError:
+            return ("cell", "empty")
+
+    def tensor(self, tensor: torch.Tensor) -> Any:
+        about = f"{type(tensor).__name__} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()} {tensor.requires_grad}"
+        data = bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
+        return ("tensor", Bits(about, data), self(tensor.grad) if tensor.is_leaf else "not a leaf")
+
+    def raised(self, error: BaseException) -> Raised:
+        return Raised(
+            type=type(error).__qualname__,
+            args=self(error.args),
+            attributes=self(vars(error)),
+            traceback=traceback_of(error),
+            cause=self(error.__cause__),
+            context=self(error.__context__),
+            suppress_context=error.__suppress_context__,
+        )
+
+
+def traceback_of(error: BaseException) -> tuple[tuple[str, int], ...]:
+    """The frames of the traceback whose code is in the corpus, as (function name, line), outermost first."""
+    found = []
+    entry = error.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if Path(code.co_filename).name.startswith("corpus"):
+            found.append((code.co_name, entry.tb_lineno))
+        entry = entry.tb_next
+    return tuple(found)
