@@ -1,4 +1,4 @@
-"""Corpus: tensor arithmetic inside every kind of statement. Small float32 tensors on the CPU, no randomness."""
+"""Corpus: tensor arithmetic inside every kind of statement; small CPU tensors, no randomness."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""What can be seen of a call: its result, events, exception, tracebacks and what became of its arguments."""
+"""What can be seen of a call: result, events, exception, traceback, state of the arguments."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Observation:
 def observe(function: Callable[..., Any], args: tuple[Any, ...]) -> Observation:
     """Call `function(*args)` and say what could be seen of it.
 
-    The values are snapshots (plain nested tuples), so later changes of the objects do not show. Objects that are
-    the same object in two places get the same number: aliasing is part of an observation.
+    The values are snapshots (plain nested tuples), so later changes of the objects do not show.
+    What is the same object in two places gets the same number: aliasing is part of it.
 
     Example:
         expected = observe(case.function, case.make_args()[0])
@@ -100,7 +100,7 @@ def shorten(value: Any, limit: int = 600) -> str:
 
 
 class Snapshot:
-    """Turns values into nested tuples that compare by content. Each object is numbered when it is first met."""
+    """Turns values into nested tuples that compare by content; numbers objects as it meets them."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
@@ -169,7 +169,8 @@ class Snapshot:
             return ("cell", "empty")
 
     def tensor(self, tensor: torch.Tensor) -> Any:
-        about = f"{type(tensor).__name__} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()} {tensor.requires_grad}"
+        layout = f"{tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}"
+        about = f"{type(tensor).__name__} {layout} {tensor.requires_grad}"
         data = bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
         return ("tensor", Bits(about, data), self(tensor.grad) if tensor.is_leaf else "not a leaf")
 
@@ -186,7 +187,7 @@ class Snapshot:
 
 
 def traceback_of(error: BaseException) -> tuple[tuple[str, int], ...]:
-    """The frames of the traceback whose code is in the corpus, as (function name, line), outermost first."""
+    """The traceback's frames whose code is in the corpus, as (function name, line)."""
     found = []
     entry = error.__traceback__
     while entry is not None:
