@@ -1,4 +1,4 @@
-"""The normal form of a function's bytecode: instructions, stack shapes, liveness, successors and loops.
+"""The normal form of a function's bytecode: instructions, stack shapes, liveness, loops.
 
 Example:
     >>> def double(x):
@@ -18,7 +18,7 @@ import inspect
 import reprlib
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
 from typing import Any, Literal, NamedTuple
@@ -29,6 +29,7 @@ from .cpython311 import (
     TERMINAL,
     WITH_NAME,
     WITH_SLOT,
+    Handler,
     Position,
     Range,
     Raw,
@@ -37,6 +38,8 @@ from .cpython311 import (
     exception_ranges,
     shape_after,
 )
+
+__all__ = ["Code", "Handler", "Instruction", "Loop", "Position", "Shape", "Slot"]
 
 Kind = Literal["local", "cell", "free"]
 
@@ -49,14 +52,6 @@ class Slot(NamedTuple):
 
     def __str__(self) -> str:
         return self.name if self.kind == "local" else f"{self.name}:{self.kind}"
-
-
-class Handler(NamedTuple):
-    """Where an exception goes: the stack is cut to `depth`, lasti (if `push_lasti`) and the exception are pushed."""
-
-    target: int
-    depth: int
-    push_lasti: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A natural loop: the instructions from which control can come back to `header` without leaving the loop."""
+    """A natural loop: the instructions from which control can come back to its header."""
 
     header: int
     body: frozenset[int]
@@ -186,10 +181,10 @@ class Code:
     def __len__(self) -> int:
         return len(self.instructions)
 
-    # --- control flow -----------------------------------------------------------------------------------------------
+    # --- control flow ----------------------------------------------------------------------------
 
     def successors(self, index: int) -> tuple[int, ...]:
-        """Where control can go after executing an instruction: the next one, its jump target, its handler."""
+        """Where control can go after an instruction: the next one, jump target, handler."""
         return self._successors[index]
 
     @cached_property
@@ -198,7 +193,10 @@ class Code:
 
     @cached_property
     def shapes(self) -> tuple[Shape | None, ...]:
-        """The stack before each instruction, bottom first: True a value, False NULL; None if unreachable."""
+        """The stack before each instruction, bottom first: True a value, False NULL.
+
+        None where control never comes.
+        """
         shapes: list[Shape | None] = [None] * len(self.instructions)
         work: list[tuple[int, Shape]] = [(0, ())]
         while work:
@@ -233,11 +231,14 @@ class Code:
         around = [loop for loop in self.loops if index in loop.body]
         return tuple(sorted(around, key=lambda loop: len(loop.body)))
 
-    # --- liveness ---------------------------------------------------------------------------------------------------
+    # --- liveness --------------------------------------------------------------------------------
 
     @cached_property
     def live(self) -> tuple[frozenset[int], ...]:
-        """The slots of localsplus whose value may be read at or after each instruction, handlers included."""
+        """The slots of localsplus that may be read at or after each instruction.
+
+        Reads in handlers count. Where a call may look into the frame (`locals`, `super`), it reads.
+        """
         reads, writes = self._reads(), self._writes()
         masks = [0] * len(self.instructions)
         changed = True
@@ -280,7 +281,7 @@ class Code:
             return 1 | 1 << names.index("__class__")
         return 0
 
-    # --- printing ---------------------------------------------------------------------------------------------------
+    # --- printing --------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return f"<Code {self.name} at {self.filename}:{self.firstlineno}, {len(self)} instructions>"
@@ -288,7 +289,7 @@ class Code:
     def __str__(self) -> str:
         lines = [f"{self.name}({', '.join(map(str, self.localsplus))})"]
         line = None
-        for instruction, shape in zip(self.instructions, self.shapes):
+        for instruction, shape in zip(self.instructions, self.shapes, strict=True):
             lineno = instruction.position.lineno
             shown = "" if lineno is None or lineno == line else str(lineno)
             line = lineno
@@ -319,7 +320,7 @@ def _shown_handler(handler: Handler | None) -> str:
     return f"  except {handler.target} depth {handler.depth}{lasti}"
 
 
-# --- building -------------------------------------------------------------------------------------------------------
+# --- building ------------------------------------------------------------------------------------
 
 
 def _localsplus(code: CodeType) -> tuple[Slot, ...]:
@@ -338,49 +339,45 @@ def _n_args(code: CodeType) -> int:
 
 
 def _normalise(code: CodeType, slots: tuple[Slot, ...]) -> tuple[Instruction, ...]:
-    """Decode, drop and fold what the normal form does not have, and turn offsets into indices."""
+    """Decode, drop and fold what the normal form does not have, turn offsets into indices."""
     # offset -> index of the instruction there, or of the next one that is kept
     at: dict[int, int] = {}
-    made: list[tuple[Raw, Instruction]] = []
-    kwnames: tuple[str, ...] = ()
+    steps: list[tuple[Raw, str, int, Any]] = []
+    kwnames: dict[int, tuple[str, ...]] = {}
     for raw in decode(code):
-        at[raw.offset] = len(made)
+        at[raw.offset] = len(steps)
         match raw.opname:
-            case "NOP" | "PRECALL" | "CACHE":
-                continue
+            case "NOP" | "PRECALL":
+                pass
             case "KW_NAMES":
-                kwnames = code.co_consts[raw.arg]
-                continue
+                kwnames[len(steps)] = code.co_consts[raw.arg]
             case "LOAD_METHOD":
-                name = code.co_names[raw.arg]
-                steps = [("LOAD_ATTR", raw.arg, name), ("PUSH_NULL", 0, None), ("SWAP", 2, None)]
+                steps.append((raw, "LOAD_ATTR", raw.arg, code.co_names[raw.arg]))
+                steps.append((raw, "PUSH_NULL", 0, None))
+                steps.append((raw, "SWAP", 2, None))
             case _:
-                steps = [_named(raw, code, slots)]
-        for opname, arg, argval in steps:
-            null = raw.opname == "LOAD_GLOBAL" and bool(raw.arg & 1)
-            kwargs = kwnames if opname == "CALL" else ()
-            made.append(
-                (
-                    raw,
-                    Instruction(
-                        len(made), opname, arg, argval, raw.position, push_null=null, kwnames=kwargs
-                    ),
-                )
+                steps.append((raw, *_named(raw, code, slots)))
+    handlers = _handlers([raw.offset for raw, *_ in steps], exception_ranges(code), at)
+    made = []
+    for index, ((raw, opname, arg, argval), handler) in enumerate(
+        zip(steps, handlers, strict=True)
+    ):
+        target = None if raw.target is None else at[raw.target]
+        made.append(
+            Instruction(
+                index,
+                opname,
+                arg,
+                argval,
+                raw.position,
+                handler,
+                target,
+                backward=target is not None and target <= index,
+                push_null=raw.opname == "LOAD_GLOBAL" and bool(raw.arg & 1),
+                kwnames=kwnames.get(index, ()),
             )
-        if raw.opname == "CALL":
-            kwnames = ()
-    handlers = _handlers([raw.offset for raw, _ in made], exception_ranges(code), at)
-    return tuple(
-        _linked(instruction, None if raw.target is None else at[raw.target], handler)
-        for (raw, instruction), handler in zip(made, handlers)
-    )
-
-
-def _linked(instruction: Instruction, target: int | None, handler: Handler | None) -> Instruction:
-    if target is None and handler is None:
-        return instruction
-    backward = target is not None and target <= instruction.index
-    return replace(instruction, target=target, backward=backward, handler=handler)
+        )
+    return tuple(made)
 
 
 def _named(raw: Raw, code: CodeType, slots: tuple[Slot, ...]) -> tuple[str, int, Any]:
@@ -427,7 +424,7 @@ def _handlers(
         yield made[current] if current is not None and current.start <= offset else None
 
 
-# --- analysis -------------------------------------------------------------------------------------------------------
+# --- analysis ------------------------------------------------------------------------------------
 
 
 def _successors(instruction: Instruction) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """How CPython 3.11 encodes code: opcodes, stack effects, jumps, line and exception tables.
 
-Everything here is about bytes and opcodes of this one version of CPython. `segue.frames.code` builds the normal form
-on top of it, `segue.frames.rewrite` assembles with `Assembler`.
+Everything here is about bytes and opcodes of this one version of CPython. `segue.frames.code`
+builds the normal form on top of it, `segue.frames.rewrite` assembles with `Assembler`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import dis
 import opcode
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
 from types import CodeType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 if sys.version_info[:2] != (3, 11):
     raise ImportError(f"segue.frames.cpython311 is for CPython 3.11, not {sys.version}")
 
 Shape = tuple[bool, ...]
+_T = TypeVar("_T")
 
 
 class Position(NamedTuple):
@@ -31,8 +33,17 @@ class Position(NamedTuple):
 NOWHERE = Position(None, None, None, None)
 
 
+class Handler(NamedTuple):
+    """Where an exception goes: the stack is cut to `depth`, then lasti (if `push_lasti`) and the
+    exception are pushed. `target` is an index of the normal form, or a label of an `Assembler`."""
+
+    target: int
+    depth: int
+    push_lasti: bool
+
+
 class Raw(NamedTuple):
-    """One instruction as it is encoded, with its EXTENDED_ARG prefixes applied and its caches dropped."""
+    """One encoded instruction, its EXTENDED_ARG prefixes applied and its caches dropped."""
 
     offset: int  # of the first prefix, in code units: what jumps and exception ranges refer to
     opname: str
@@ -51,9 +62,10 @@ class Range(NamedTuple):
     push_lasti: bool
 
 
-# --- decoding -------------------------------------------------------------------------------------------------------
+# --- decoding ------------------------------------------------------------------------------------
 
-BINARY_OPERATORS: tuple[str, ...] = tuple(symbol for _, symbol in opcode._nb_ops)  # type: ignore[attr-defined]
+_NB_OPS: list[tuple[str, str]] = opcode._nb_ops  # type: ignore[attr-defined]
+BINARY_OPERATORS = tuple(symbol for _, symbol in _NB_OPS)
 COMPARISONS: tuple[str, ...] = tuple(opcode.cmp_op)
 WITH_NAME = frozenset(opcode.opname[op] for op in opcode.hasname)
 WITH_SLOT = frozenset(opcode.opname[op] for op in (*opcode.haslocal, *opcode.hasfree))
@@ -86,7 +98,7 @@ def exception_ranges(code: CodeType) -> list[Range]:
     numbers = _read_varints(code.co_exceptiontable)
     return [
         Range(start, start + length, target, depth_lasti >> 1, bool(depth_lasti & 1))
-        for start, length, target, depth_lasti in zip(numbers, numbers, numbers, numbers)
+        for start, length, target, depth_lasti in zip(*[numbers] * 4, strict=True)
     ]
 
 
@@ -99,9 +111,9 @@ def _read_varints(table: bytes) -> Iterator[int]:
             value = 0
 
 
-# --- stack effects --------------------------------------------------------------------------------------------------
+# --- stack effects -------------------------------------------------------------------------------
 
-# (values popped, values pushed), as CPython's evaluator does it, when control goes on to the next instruction.
+# (values popped, values pushed) when control goes on to the next instruction.
 _FIXED: Mapping[str, tuple[int, int]] = {
     "ASYNC_GEN_WRAP": (1, 1),
     "BEFORE_ASYNC_WITH": (1, 2),
@@ -242,3 +254,187 @@ def shape_after(shape: Shape, opname: str, arg: int, push_null: bool, taken: boo
     if popped > len(shape):
         raise ValueError(f"{opname} {arg} pops {popped} of {len(shape)} stack slots")
     return shape[: len(shape) - popped] + (True,) * pushed
+
+
+# --- assembling -----------------------------------------------------------------------------------
+
+# Jumps of the normal form: the opcode that jumps forward and the one that jumps backward.
+_DIRECTED: dict[str, tuple[str, str]] = {
+    "JUMP": ("JUMP_FORWARD", "JUMP_BACKWARD"),
+    **{
+        f"POP_JUMP_IF_{test}": (f"POP_JUMP_FORWARD_IF_{test}", f"POP_JUMP_BACKWARD_IF_{test}")
+        for test in ("TRUE", "FALSE", "NONE", "NOT_NONE")
+    },
+}
+
+
+class Encoded(NamedTuple):
+    """The byte strings of a code object."""
+
+    code: bytes
+    linetable: bytes
+    exceptiontable: bytes
+
+
+class _Op(NamedTuple):
+    opname: str
+    arg: int
+    target: int | None
+    position: Position
+    handler: Handler | None
+
+
+class Assembler:
+    """Turns instructions with labels into the byte strings of a code object.
+
+    Labels are integers of the caller's choice. Opcodes are CPython's own, except that jumps may be
+    given without their direction (`JUMP`, `POP_JUMP_IF_TRUE`, ...).
+
+    Example:
+        >>> assembler = Assembler(firstlineno=1)
+        >>> assembler.emit("RESUME")
+        >>> assembler.place(7)
+        >>> assembler.emit("JUMP", target=7)
+        >>> assembler.finish().code.hex()
+        '97008c01'
+    """
+
+    def __init__(self, firstlineno: int) -> None:
+        self._firstlineno = firstlineno
+        self._ops: list[_Op] = []
+        self._labels: dict[int, int] = {}
+
+    def place(self, label: int) -> None:
+        """Make `label` mean the instruction that is emitted next."""
+        self._labels[label] = len(self._ops)
+
+    def emit(
+        self,
+        opname: str,
+        arg: int = 0,
+        *,
+        target: int | None = None,
+        position: Position = NOWHERE,
+        handler: Handler | None = None,
+    ) -> None:
+        """Append an instruction; `target` and `handler.target` are labels."""
+        self._ops.append(_Op(opname, arg, target, position, handler))
+
+    def finish(self) -> Encoded:
+        """Encode everything.
+
+        Raises:
+            ValueError: a jump goes backward that can only go forward, or the other way round.
+        """
+        opcodes = [self._opcode(place, op) for place, op in enumerate(self._ops)]
+        offsets, args = self._layout(opcodes)
+        return Encoded(
+            b"".join(map(_encoded, opcodes, args)),
+            self._linetable(offsets),
+            self._exceptiontable(offsets),
+        )
+
+    def _opcode(self, place: int, op: _Op) -> int:
+        if op.target is None:
+            return dis.opmap[op.opname]
+        backward = self._labels[op.target] <= place
+        opname = _DIRECTED[op.opname][backward] if op.opname in _DIRECTED else op.opname
+        number = dis.opmap[opname]
+        if (number in _BACKWARD) != backward:
+            raise ValueError(f"{opname} cannot jump {'backward' if backward else 'forward'}")
+        return number
+
+    def _layout(self, opcodes: list[int]) -> tuple[list[int], list[int]]:
+        """Offsets in code units (one more than there are instructions) and arguments."""
+        args = [op.arg for op in self._ops]
+        jumps = [
+            (place, self._labels[op.target])
+            for place, op in enumerate(self._ops)
+            if op.target is not None
+        ]
+        while True:
+            sizes = [_CACHES[number] + 1 for number in opcodes]
+            offsets = [0, *accumulate(map(int.__add__, sizes, map(_prefixes, args)))]
+            # Jumps grow when their prefixes do; nothing shrinks, so this ends.
+            longer = [(place, abs(offsets[goal] - offsets[place + 1])) for place, goal in jumps]
+            if all(args[place] == distance for place, distance in longer):
+                return offsets, args
+            for place, distance in longer:
+                args[place] = max(distance, args[place])
+
+    def _linetable(self, offsets: list[int]) -> bytes:
+        table = bytearray()
+        line = self._firstlineno
+        for position, first, last in _runs([op.position for op in self._ops]):
+            units = offsets[last] - offsets[first]
+            while units > 0:
+                _write_location(table, position, line, min(units, 8))
+                line = line if position.lineno is None else position.lineno
+                units -= 8
+        return bytes(table)
+
+    def _exceptiontable(self, offsets: list[int]) -> bytes:
+        table = bytearray()
+        for handler, first, last in _runs([op.handler for op in self._ops]):
+            if handler is None:
+                continue
+            entry = len(table)
+            _write_varint(table, offsets[first])
+            _write_varint(table, offsets[last] - offsets[first])
+            _write_varint(table, offsets[self._labels[handler.target]])
+            _write_varint(table, handler.depth << 1 | handler.push_lasti)
+            table[entry] |= 128  # marks the first byte of an entry
+        return bytes(table)
+
+
+def _prefixes(arg: int) -> int:
+    return (arg > 0xFF) + (arg > 0xFFFF) + (arg > 0xFFFFFF)
+
+
+def _encoded(number: int, arg: int) -> bytes:
+    unit = bytes((number, arg & 255)) + bytes(2 * _CACHES[number])
+    while arg := arg >> 8:
+        unit = bytes((dis.EXTENDED_ARG, arg & 255)) + unit
+    return unit
+
+
+def _runs(values: Sequence[_T]) -> Iterator[tuple[_T, int, int]]:
+    """Runs of equal values: the value, first place, last place + 1."""
+    first = 0
+    for value, run in groupby(values):
+        last = first + sum(1 for _ in run)
+        yield value, first, last
+        first = last
+
+
+def _write_varint(table: bytearray, value: int) -> None:
+    """Six bits a byte, most significant first (the exception table)."""
+    for shift in range(6 * ((max(value.bit_length(), 1) - 1) // 6), 0, -6):
+        table.append(64 | value >> shift & 63)
+    table.append(value & 63)
+
+
+def _write_location(table: bytearray, position: Position, line: int, units: int) -> None:
+    """One entry of the line table: code 15 nothing known, 13 only a line, 14 everything."""
+    lineno, end_lineno, col, end_col = position
+    if lineno is None:
+        table.append(0x80 | 15 << 3 | units - 1)
+        return
+    delta = lineno - line
+    if end_lineno is None or col is None or end_col is None:
+        table.append(0x80 | 13 << 3 | units - 1)
+        _write_location_number(table, delta << 1 if delta >= 0 else -delta << 1 | 1)
+        return
+    table.append(0x80 | 14 << 3 | units - 1)
+    _write_location_number(table, delta << 1 if delta >= 0 else -delta << 1 | 1)
+    _write_location_number(table, end_lineno - lineno)
+    _write_location_number(table, col + 1)
+    _write_location_number(table, end_col + 1)
+
+
+def _write_location_number(table: bytearray, value: int) -> None:
+    """Six bits a byte, least significant first (the line table)."""
+    while value > 63:
+        table.append(64 | value & 63)
+        value >>= 6
+    table.append(value)

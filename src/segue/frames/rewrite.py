@@ -1,0 +1,245 @@
+"""Versions of a function: its own bytecode with a landing, gate crossings and exit pads spliced in.
+
+The layout of a version:
+
+    prologue        COPY_FREE_VARS, MAKE_CELL, RESUME, unchanged
+    landing         call it; a tuple goes to the ladder at depth 0
+    body            the instructions; before the instruction of a gate, in the same exception range:
+                    call the crossing; a tuple goes to the ladder at the gate's stack depth
+    ladder          drops the stack slots below the tuple, one step per slot     (from here on
+    switch          unpacks the tuple and selects by its pad number               outside every
+    pads            put the exit's stack in place and jump to its instruction     exception range)
+
+A value of lasti on the stack of an exception handler is passed on as it is, although it counts the
+code units of the version that raised. Versions only grow, so it stays a valid offset, and CPython
+uses it for nothing but the `f_lineno` of the frame after RERAISE; tracebacks hold their own lines.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import TypedDict
+
+from .code import Code, Handler, Instruction
+from .cpython311 import Assembler, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A place where a segment hands control back to the interpreter.
+
+    Attributes:
+        index: the instruction to go on with.
+        at_gate: whether control goes to the gate before the instruction, or past it.
+    """
+
+    index: int
+    at_gate: bool
+
+    def __str__(self) -> str:
+        return f"{'gate' if self.at_gate else 'past'} {self.index}"
+
+    def check(self, code: Code) -> None:
+        """Raise ValueError unless control can be handed back there."""
+        check_place(code, self.index)
+
+
+def check_place(code: Code, index: int) -> None:
+    """Raise ValueError unless a gate or an exit may stand before instruction `index` of `code`."""
+    if not 0 <= index < len(code):
+        raise ValueError(f"{code.name} has no instruction {index}; it has {len(code)}")
+    if index < code.start:
+        raise ValueError(f"instruction {index} of {code.name} is in the prologue")
+    if code.shapes[index] is None:
+        raise ValueError(f"control never comes to instruction {index} of {code.name}")
+
+
+def build_version(
+    code: Code, gates: Mapping[int, object], exits: Sequence[Exit], landing: object
+) -> CodeType:
+    """Rewrite a function so that it can leave to and be entered from compiled code.
+
+    Args:
+        code: the function's code. Not of a generator or coroutine.
+        gates: the crossing of each gate, by instruction index; callables without arguments that
+            return None (go on) or a tuple `(pad, payload)`.
+        exits: one pad is made for each, numbered in this order.
+        landing: called like a crossing, at the top.
+
+    Returns:
+        A code object that takes all `code.n_args` argument slots positionally.
+
+    Raises:
+        ValueError: a generator, or a gate or exit where none can be.
+    """
+    if code.has_generator:
+        raise ValueError(f"{code.name} is a generator or coroutine: those are not rewritten")
+    for index in gates:
+        check_place(code, index)
+    for exit in exits:
+        exit.check(code)
+        if exit.at_gate and exit.index not in gates:
+            raise ValueError(f"exit to the gate at {exit.index} of {code.name}: there is no gate")
+    return _Rewriter(code, gates, exits).build(landing)
+
+
+_CALL_OVERHEAD = 2  # stack slots that calling a landing or a crossing takes: NULL and the callable
+_SWITCH_DEPTH = 4  # payload, pad number, pad number again, a number to compare with
+_LESS = 0  # COMPARE_OP's argument for <
+
+
+class _Where(TypedDict):
+    position: Position
+    handler: Handler | None
+
+
+class _Rewriter:
+    """Emits one version. Labels: i is where control arrives natively at instruction i, the gate
+    included; `_past(i)` is the instruction itself; the rest is numbered from `2 * len(code)` on."""
+
+    def __init__(self, code: Code, gates: Mapping[int, object], exits: Sequence[Exit]) -> None:
+        self.code = code
+        self.gates = gates
+        self.exits = exits
+        self.original = code.original
+        self.consts: list[object] = list(self.original.co_consts)
+        self.places = {id(value): place for place, value in enumerate(self.consts)}
+        self.assembler = Assembler(self.original.co_firstlineno)
+        self.deepest = max((self._depth(index) for index in gates), default=0)
+        self.first_rung = 2 * len(code)
+        self.next_label = self.first_rung + self.deepest + 1
+        line = self.original.co_firstlineno
+        self.nowhere = Position(line, line, None, None)
+
+    def build(self, landing: object) -> CodeType:
+        for instruction in self.code.instructions[: self.code.start]:
+            self._instruction(instruction)
+        self._leave_if_asked(landing, 0, self.nowhere, None)
+        for instruction in self.code.instructions[self.code.start :]:
+            index = instruction.index
+            self.assembler.place(index)
+            if index in self.gates:
+                crossing, depth = self.gates[index], self._depth(index)
+                self._leave_if_asked(crossing, depth, instruction.position, instruction.handler)
+            self.assembler.place(self._past(index))
+            self._instruction(instruction)
+        self._ladder()
+        self._emit("UNPACK_SEQUENCE", 2)
+        self._switch(-1, len(self.exits))
+        return self._assembled()
+
+    def _assembled(self) -> CodeType:
+        encoded = self.assembler.finish()
+        deepest = max((self._depth(exit.index) for exit in self.exits), default=0)
+        return self.original.replace(
+            co_argcount=self.code.n_args,
+            co_posonlyargcount=0,
+            co_kwonlyargcount=0,
+            co_flags=self.original.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+            co_code=encoded.code,
+            co_consts=tuple(self.consts),
+            co_linetable=encoded.linetable,
+            co_exceptiontable=encoded.exceptiontable,
+            co_stacksize=max(
+                self.code.stack_size, self.deepest + _CALL_OVERHEAD, deepest, _SWITCH_DEPTH
+            ),
+        )
+
+    # --- parts of the layout --------------------------------------------------------------------
+
+    def _leave_if_asked(
+        self, callee: object, depth: int, position: Position, handler: Handler | None
+    ) -> None:
+        """Call a landing or crossing; on a tuple, go to the ladder with it on top of the stack."""
+        where: _Where = {"position": position, "handler": handler}
+        emit = self.assembler.emit
+        emit("PUSH_NULL", **where)
+        emit("LOAD_CONST", self._const(callee), **where)
+        emit("PRECALL", 0, **where)
+        emit("CALL", 0, **where)
+        emit("JUMP_IF_TRUE_OR_POP", target=self.first_rung + depth, **where)
+
+    def _ladder(self) -> None:
+        for depth in range(self.deepest, 0, -1):
+            self.assembler.place(self.first_rung + depth)
+            self._emit("SWAP", 2)
+            self._emit("POP_TOP")
+        self.assembler.place(self.first_rung)
+
+    def _switch(self, low: int, high: int) -> None:
+        """Select among the pads low, …, high - 1 by halving; the stack is payload, number."""
+        if high - low == 1:
+            self._emit("POP_TOP")
+            self._pad(low)
+            return
+        middle = (low + high) // 2
+        below = self.next_label
+        self.next_label += 1
+        self._emit("COPY", 1)
+        self._emit("LOAD_CONST", self._const(middle))
+        self._emit("COMPARE_OP", _LESS)
+        self._emit("POP_JUMP_IF_TRUE", target=below)
+        self._switch(middle, high)
+        self.assembler.place(below)
+        self._switch(low, middle)
+
+    def _pad(self, number: int) -> None:
+        """Put the stack of an exit in place and go there; the stack is the payload."""
+        if number < 0:
+            self._emit("RETURN_VALUE")
+            return
+        exit = self.exits[number]
+        shape = self.code.shapes[exit.index] or ()
+        if shape:
+            self._emit("UNPACK_SEQUENCE", len(shape))
+        else:
+            self._emit("POP_TOP")
+        for place, has_value in enumerate(shape):
+            if not has_value:
+                self._null(len(shape) - place)
+        target = exit.index if exit.at_gate else self._past(exit.index)
+        # Nothing may be raised here, outside the exception ranges: no interrupt is served.
+        self._emit("JUMP_BACKWARD_NO_INTERRUPT", target=target)
+
+    def _null(self, from_top: int) -> None:
+        """Replace the value at a stack place (1 is the top) by NULL."""
+        if from_top > 1:
+            self._emit("SWAP", from_top)
+        self._emit("POP_TOP")
+        self._emit("PUSH_NULL")
+        if from_top > 1:
+            self._emit("SWAP", from_top)
+
+    # --- instructions ---------------------------------------------------------------------------
+
+    def _instruction(self, instruction: Instruction) -> None:
+        """Emit an instruction of the normal form in CPython's own encoding."""
+        where: _Where = {"position": instruction.position, "handler": instruction.handler}
+        emit = self.assembler.emit
+        if instruction.kwnames:
+            emit("KW_NAMES", self._const(instruction.kwnames), **where)
+        arg = instruction.arg
+        if instruction.opname == "CALL":
+            emit("PRECALL", arg, **where)
+        elif instruction.opname == "LOAD_GLOBAL":
+            arg = arg << 1 | instruction.push_null
+        emit(instruction.opname, arg, target=instruction.target, **where)
+
+    def _emit(self, opname: str, arg: int = 0, target: int | None = None) -> None:
+        self.assembler.emit(opname, arg, target=target, position=self.nowhere)
+
+    def _const(self, value: object) -> int:
+        place = self.places.get(id(value))
+        if place is None:
+            place = self.places[id(value)] = len(self.consts)
+            self.consts.append(value)
+        return place
+
+    def _past(self, index: int) -> int:
+        return len(self.code) + index
+
+    def _depth(self, index: int) -> int:
+        return len(self.code.shapes[index] or ())
