@@ -1,8 +1,9 @@
 """The corpus: functions that cover every statement and expression kind of Python 3.11.
 
-`CORPUS` is a list of `Case`; `observe(function, args)` runs one call and `difference(expected, got)`
-explains how two observations differ. The functions are in `corpus_flow` (control flow), `corpus_data`
-(expressions, calls, classes) and `corpus_tensor` (the same constructs around tensor arithmetic).
+`CORPUS` is a list of `Case`; `observe(function, args)` runs one call and
+`difference(expected, got)` explains how two observations differ. The functions are in `corpus_flow`
+(control flow), `corpus_data` (expressions, calls, classes) and `corpus_tensor` (the same constructs
+around tensor arithmetic).
 
 Example:
     for case in CORPUS:

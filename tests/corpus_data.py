@@ -65,7 +65,7 @@ def rest_arguments(first, second=10, *rest, flag=True, **options):
 
 
 @case(lambda: [(), (5,)])
-def mutable_default(x=1, seen={"calls": ()}):  # noqa: B006
+def mutable_default(x=1, seen={"calls": ()}):
     seen["calls"] = (x,)
     return seen, mutable_default.__defaults__ is not None
 
@@ -280,7 +280,7 @@ def f_strings(x, s):
     second = (
         f"{'nested ' + f'{name!s:^{width}}'}|{x if isinstance(x, int) else 0:#06x}|{width:{'+'}d}"
     )
-    return first, second, f"", f"{x:.2f}"  # noqa: F541
+    return first, second, f"", f"{x:.2f}"
 
 
 @case(lambda: [("Hello, World",), ("",), ("ßlWl",)])
@@ -395,7 +395,7 @@ def generator_expressions(items):
         all(i for i in items),
         dict((i, i) for i in items),
         ",".join(str(i) for i in items),
-    )  # noqa: C402
+    )
 
 
 @case(lambda: [(4,), (0,)])
@@ -589,7 +589,7 @@ def cells_modified_by_inner_functions(n):
 
 @case(lambda: [(1,), (2,)])
 def nested_function_signature(x):
-    def inner(a: int, b=x, /, c: str = "c", *args: x, d, e=[x], **kw) -> "result":  # noqa: B006, F821
+    def inner(a: int, b=x, /, c: str = "c", *args: x, d, e=[x], **kw) -> "result":
         "Docstring."
         return a, b, c, args, d, e, kw
 

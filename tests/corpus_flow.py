@@ -309,7 +309,7 @@ def exception_variable_is_deleted(x):
     error = "before"
     try:
         1 // x
-    except ZeroDivisionError as error:  # noqa: F841
+    except ZeroDivisionError as error:
         record("caught")
     return error
 
@@ -731,5 +731,5 @@ def recursion(n):
 
 @case(lambda: [(30,), (3,)])
 def deep_call_of_lambda(n):
-    down = lambda k: 0 if k == 0 else 1 + down(k - 1)  # noqa: E731
+    down = lambda k: 0 if k == 0 else 1 + down(k - 1)
     return down(n)
