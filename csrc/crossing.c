@@ -1,0 +1,335 @@
+/* The two calls that rewritten code makes: Landing, right after its prologue, and Crossing, before
+   the instruction of each gate. Both return None (go on) or (pad, payload). */
+#include "runtime.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    Gate *gate;
+    long n_exits;
+} Crossing;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    State *state;
+} Landing;
+
+/* The frame's own stack slots are popped by its code after this, so no slot may stay NULL. */
+static PyObject *
+leave_through(long pad, PyObject *payload, PyObject **stack, Py_ssize_t depth)
+{
+    PyObject *tuple = payload == NULL ? NULL : Py_BuildValue("(lN)", pad, payload);
+    for (Py_ssize_t i = 0; tuple != NULL && i < depth; i++) {
+        if (stack[i] == NULL) {
+            stack[i] = Py_NewRef(Py_None);
+        }
+    }
+    return tuple;
+}
+
+/* Move the frame's state into the activation and let the frame return; `payload` is stolen. */
+static PyObject *
+transfer(Activation *act, Frame *frame, long exit, PyObject *payload, Py_ssize_t depth)
+{
+    PyObject **locals = frame_locals(frame), **stack = frame_stack(frame);
+    bool shared = frame_is_shared(frame);
+    PyObject *leaving =
+        leave_through(SEGMENT_RETURN, Py_NewRef(sentinel_transfer), stack, depth);
+    if (leaving == NULL) {
+        Py_DECREF(payload);
+        return NULL;
+    }
+    for (int i = 0; i < act->state->n_localsplus; i++) {
+        Py_XSETREF(act->localsplus[i], Py_XNewRef(locals[i]));
+        if (!shared) {
+            Py_CLEAR(locals[i]);
+        }
+    }
+    act->exit = exit;
+    act->frame = NULL;
+    Py_XSETREF(act->stack, payload);
+    for (Py_ssize_t i = 0; i < depth; i++) {
+        Py_SETREF(stack[i], Py_NewRef(Py_None));
+    }
+    return leaving;
+}
+
+/* The stack as an exit's payload: top first, None for NULL. */
+static PyObject *
+stack_payload(PyObject *const *stack, Py_ssize_t depth)
+{
+    PyObject *payload = PyTuple_New(depth);
+    for (Py_ssize_t i = 0; payload != NULL && i < depth; i++) {
+        PyObject *value = stack[depth - 1 - i];
+        PyTuple_SET_ITEM(payload, i, Py_NewRef(value == NULL ? Py_None : value));
+    }
+    return payload;
+}
+
+/* The compiler was asked and found nothing to run. It may have made a newer version; the rest of
+   the call runs in that one, from this same place. */
+static PyObject *
+after_miss(Gate *gate, Activation *act, Frame *frame)
+{
+    State *state = act->state;
+    if (state->version == NULL || state->version == frame_code(frame)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *number = PyObject_CallMethod((PyObject *)state, "exit_of", "n", gate->index);
+    if (number == NULL) {
+        return NULL;
+    }
+    if (number == Py_None) {
+        return number;
+    }
+    long exit = PyLong_AsLong(number);
+    Py_DECREF(number);
+    if (exit == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    PyObject *payload = stack_payload(frame_stack(frame), gate->depth);
+    return payload == NULL ? NULL : transfer(act, frame, exit, payload, gate->depth);
+}
+
+static PyObject *
+cross(Crossing *self, Activation *act, Frame *frame)
+{
+    Gate *gate = self->gate;
+    PyObject **stack = frame_stack(frame);
+    Result result = {0};
+    Site site = {
+        .act = act,
+        .locals = frame_locals(frame),
+        .n_locals = act->state->n_localsplus,
+        .stack = stack,
+        .depth = gate->depth,
+        .frame = frame,
+    };
+    switch (gate_dispatch(gate, &site, &result)) {
+    case GATE_ERROR:
+        return NULL;
+    case GATE_RETURN:
+        return leave_through(SEGMENT_RETURN, result.value, stack, gate->depth);
+    case GATE_EXIT:
+        if (result.exit < self->n_exits) {
+            return leave_through(result.exit, result.value, stack, gate->depth);
+        }
+        return transfer(act, frame, result.exit, result.value, gate->depth);
+    case GATE_MISSED:
+        return after_miss(gate, act, frame);
+    default:
+        Py_RETURN_NONE;
+    }
+}
+
+static int
+check_no_arguments(const char *what, size_t nargsf, PyObject *kwnames)
+{
+    if (PyVectorcall_NARGS(nargsf) == 0 && (kwnames == NULL || PyTuple_GET_SIZE(kwnames) == 0)) {
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError, "%s takes no arguments", what);
+    return -1;
+}
+
+static PyObject *
+crossing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    if (check_no_arguments("Crossing", nargsf, kwnames) < 0) {
+        return NULL;
+    }
+    PyThreadState *ts = this_thread();
+    Activation *act = current.activation;
+    if (current.compiler == NULL || paused || is_tracing(ts) || act == NULL ||
+        act->frame == NULL || act->frame != running_frame(ts)) {
+        Py_RETURN_NONE;
+    }
+    evaluator_keep(ts);
+    return cross((Crossing *)op, act, act->frame);
+}
+
+static int
+crossing_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    Py_VISIT(((Crossing *)op)->gate);
+    return 0;
+}
+
+static int
+crossing_clear(PyObject *op)
+{
+    Py_CLEAR(((Crossing *)op)->gate);
+    return 0;
+}
+
+static void
+crossing_dealloc(PyObject *op)
+{
+    PyObject_GC_UnTrack(op);
+    crossing_clear(op);
+    Py_TYPE(op)->tp_free(op);
+}
+
+static PyObject *
+crossing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"gate", "n_exits", NULL};
+    PyObject *gate;
+    long n_exits;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!l", names, &Gate_Type, &gate, &n_exits)) {
+        return NULL;
+    }
+    Crossing *self = (Crossing *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->vectorcall = crossing_call;
+        self->gate = (Gate *)Py_NewRef(gate);
+        self->n_exits = n_exits;
+    }
+    return (PyObject *)self;
+}
+
+static PyMemberDef crossing_members[] = {
+    {"gate", T_OBJECT, offsetof(Crossing, gate), READONLY, NULL},
+    {"n_exits", T_LONG, offsetof(Crossing, n_exits), READONLY, NULL},
+    {NULL},
+};
+
+PyTypeObject Crossing_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "segue._core.Crossing",
+    .tp_doc = PyDoc_STR("Crossing(gate, n_exits)\n--\n\nWhat rewritten code calls before the "
+                        "instruction of a gate: None (go on), or (pad, payload)."),
+    .tp_basicsize = sizeof(Crossing),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Crossing, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = crossing_new,
+    .tp_traverse = crossing_traverse,
+    .tp_clear = crossing_clear,
+    .tp_dealloc = crossing_dealloc,
+    .tp_members = crossing_members,
+};
+
+/* ---- landing */
+
+/* Move the arguments into a frame that starts at the top; MAKE_CELL has made its cells already. */
+static int
+land_arguments(Activation *act, PyObject **locals)
+{
+    State *state = act->state;
+    for (int i = 0; i < state->n_args; i++) {
+        PyObject *value = act->localsplus[i];
+        act->localsplus[i] = NULL;
+        if (!code_slot_is_cell(state->code, i)) {
+            Py_XSETREF(locals[i], value);
+            continue;
+        }
+        int failed = PyCell_Set(locals[i], value);
+        Py_XDECREF(value);
+        if (failed) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Move a whole state in. Free variables that nobody stored keep the function's own cells. */
+static void
+land_state(Activation *act, PyObject **locals)
+{
+    State *state = act->state;
+    for (int i = 0; i < state->n_localsplus; i++) {
+        PyObject *value = act->localsplus[i];
+        act->localsplus[i] = NULL;
+        if (value != NULL || i < state->n_localsplus - state->n_free) {
+            Py_XSETREF(locals[i], value);
+        }
+    }
+}
+
+static PyObject *
+landing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    if (check_no_arguments("Landing", nargsf, kwnames) < 0) {
+        return NULL;
+    }
+    Frame *frame = running_frame(this_thread());
+    Activation *act = current.activation;
+    if (act == NULL || act->frame != NULL || act->state != ((Landing *)op)->state ||
+        act->code == NULL || act->code != frame_code(frame)) {
+        Py_RETURN_NONE; /* somebody else runs this code: from the top, as it stands */
+    }
+    act->frame = frame;
+    if (act->exit == FROM_THE_TOP) {
+        if (land_arguments(act, frame_locals(frame)) < 0) {
+            return NULL;
+        }
+        Py_RETURN_NONE;
+    }
+    land_state(act, frame_locals(frame));
+    PyObject *payload = act->stack;
+    act->stack = NULL;
+    return Py_BuildValue("(lN)", act->exit, payload);
+}
+
+static int
+landing_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    Py_VISIT(((Landing *)op)->state);
+    return 0;
+}
+
+static int
+landing_clear(PyObject *op)
+{
+    Py_CLEAR(((Landing *)op)->state);
+    return 0;
+}
+
+static void
+landing_dealloc(PyObject *op)
+{
+    PyObject_GC_UnTrack(op);
+    landing_clear(op);
+    Py_TYPE(op)->tp_free(op);
+}
+
+static PyObject *
+landing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"state", NULL};
+    PyObject *state;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!", names, &State_Type, &state)) {
+        return NULL;
+    }
+    Landing *self = (Landing *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->vectorcall = landing_call;
+        self->state = (State *)Py_NewRef(state);
+    }
+    return (PyObject *)self;
+}
+
+static PyMemberDef landing_members[] = {
+    {"state", T_OBJECT, offsetof(Landing, state), READONLY, NULL},
+    {NULL},
+};
+
+PyTypeObject Landing_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "segue._core.Landing",
+    .tp_doc = PyDoc_STR("Landing(state)\n--\n\nWhat rewritten code calls first: None (from the "
+                        "top), or (pad, payload)."),
+    .tp_basicsize = sizeof(Landing),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Landing, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = landing_new,
+    .tp_traverse = landing_traverse,
+    .tp_clear = landing_clear,
+    .tp_dealloc = landing_dealloc,
+    .tp_members = landing_members,
+};

@@ -1,0 +1,283 @@
+/* Gate: an instruction boundary, the segments that may run from there, and how one is chosen. */
+#include "runtime.h"
+
+#include <structmember.h>
+
+static PyObject *str_miss, *str_report_unstable;
+
+static PyObject *
+unbound_as_null(PyObject *value)
+{
+    return Py_NewRef(value == NULL ? sentinel_null : value);
+}
+
+/* `n` slots as a tuple, _core.NULL for what is unbound. */
+static PyObject *
+slots_tuple(PyObject *const *slots, Py_ssize_t n_known, Py_ssize_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple != NULL && i < n; i++) {
+        PyTuple_SET_ITEM(tuple, i, unbound_as_null(i < n_known ? slots[i] : NULL));
+    }
+    return tuple;
+}
+
+/* The segment that matched last is tried first, the others in their order. */
+static Verdict
+try_segments(Gate *gate, Site *site, Result *result)
+{
+    PyObject *segments = Py_NewRef(gate->segments);
+    Py_ssize_t first = gate->hint < PyList_GET_SIZE(segments) ? gate->hint : 0;
+    Verdict verdict = GATE_MISSED;
+    for (Py_ssize_t k = -1; verdict == GATE_MISSED && k < PyList_GET_SIZE(segments); k++) {
+        Py_ssize_t i = k < 0 ? first : k;
+        if (k == first || i >= PyList_GET_SIZE(segments)) {
+            continue;
+        }
+        PyObject *segment = Py_NewRef(PyList_GET_ITEM(segments, i));
+        switch (segment_run(segment, site, result)) {
+        case RUN_ERROR:
+            verdict = GATE_ERROR;
+            break;
+        case RUN_ABANDONED:
+            verdict = GATE_PASS;
+            break;
+        case RUN_MATCHED:
+            gate->hint = i;
+            verdict = result->exit == SEGMENT_RETURN ? GATE_RETURN
+                      : result->exit == SEGMENT_STAY ? GATE_PASS
+                                                     : GATE_EXIT;
+            break;
+        case RUN_MISMATCH:
+            break;
+        }
+        Py_DECREF(segment);
+    }
+    Py_DECREF(segments);
+    return verdict;
+}
+
+/* Whether the compiler is to be asked now. A closed gate is offered again when its backoff ends. */
+static bool
+is_offered(Gate *gate)
+{
+    return gate->is_open || (gate->backoff > 0 && --gate->backoff == 0);
+}
+
+static Verdict
+report_unstable(Gate *gate, PyObject *segment, PyObject *compiler)
+{
+    PyObject *step = PyLong_FromLong(segment_failed_step(segment));
+    if (step == NULL) {
+        return GATE_ERROR;
+    }
+    PyObject *reply = PyObject_CallMethodObjArgs(compiler, str_report_unstable, (PyObject *)gate,
+                                                 segment, step, NULL);
+    Py_DECREF(step);
+    Py_XDECREF(reply);
+    return reply == NULL ? GATE_ERROR : GATE_MISSED;
+}
+
+static PyObject *
+ask(Gate *gate, Site *site, PyObject *compiler)
+{
+    State *state = site->act->state;
+    PyObject *segment = NULL;
+    PyObject *locals = slots_tuple(site->locals, site->n_locals, state->n_localsplus);
+    PyObject *stack = slots_tuple(site->stack, site->depth, site->depth);
+    if (locals != NULL && stack != NULL) {
+        segment = PyObject_CallMethodObjArgs(compiler, str_miss, (PyObject *)gate,
+                                             site->act->function, locals, stack, NULL);
+    }
+    Py_XDECREF(locals);
+    Py_XDECREF(stack);
+    return segment;
+}
+
+static Verdict
+miss(Gate *gate, Site *site, PyObject *compiler, Result *result)
+{
+    PyObject *segment = ask(gate, site, compiler);
+    Verdict verdict = GATE_ERROR;
+    if (segment == NULL) {
+        return verdict;
+    }
+    if (segment == Py_None) {
+        verdict = GATE_MISSED;
+    }
+    else if (!Py_IS_TYPE(segment, &Segment_Type)) {
+        PyErr_Format(PyExc_TypeError, "miss() must return a Segment or None, not %.100s",
+                     Py_TYPE(segment)->tp_name);
+    }
+    else {
+        switch (segment_run(segment, site, result)) {
+        case RUN_ERROR:
+            break;
+        case RUN_MISMATCH:
+            verdict = report_unstable(gate, segment, compiler);
+            break;
+        case RUN_ABANDONED:
+            verdict = GATE_MISSED;
+            break;
+        case RUN_MATCHED:
+            verdict = result->exit == SEGMENT_RETURN ? GATE_RETURN
+                      : result->exit == SEGMENT_STAY ? GATE_MISSED
+                                                     : GATE_EXIT;
+        }
+    }
+    Py_DECREF(segment);
+    return verdict;
+}
+
+/* Modes that the program itself has pushed see every operation: only the interpreter does that. */
+static int
+modes_allow(Site *site)
+{
+    if (torch_state_measure_modes(site) < 0) {
+        return -1;
+    }
+    return (site->function_modes == 0 || site->function_modes == current.function_modes) &&
+           (site->dispatch_modes == 0 || site->dispatch_modes == current.dispatch_modes);
+}
+
+/* Guards, programs and the compiler itself all run with compiling off. */
+Verdict
+gate_dispatch(Gate *gate, Site *site, Result *result)
+{
+    if (PyList_GET_SIZE(gate->segments) == 0 && !gate->is_open && gate->backoff <= 0) {
+        return GATE_PASS;
+    }
+    PyObject *compiler = current.compiler;
+    current.compiler = NULL;
+    int allowed = modes_allow(site);
+    Verdict verdict = allowed < 0 ? GATE_ERROR : GATE_PASS;
+    if (allowed > 0) {
+        verdict = try_segments(gate, site, result);
+        if (verdict == GATE_MISSED) {
+            verdict = is_offered(gate) ? miss(gate, site, compiler, result) : GATE_PASS;
+        }
+    }
+    current.compiler = compiler;
+    return verdict;
+}
+
+/* ---- the type */
+
+static PyObject *
+gate_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    Gate *self = (Gate *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->is_open = true;
+    self->segments = PyList_New(0);
+    if (self->segments == NULL) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static int
+gate_init(PyObject *op, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"state", "index", "depth", NULL};
+    Gate *self = (Gate *)op;
+    PyObject *state;
+    Py_ssize_t index, depth;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nn", names, &State_Type, &state, &index,
+                                     &depth)) {
+        return -1;
+    }
+    if (index < 0 || depth < 0) {
+        PyErr_SetString(PyExc_ValueError, "index and depth of a gate cannot be negative");
+        return -1;
+    }
+    Py_INCREF(state);
+    Py_XSETREF(self->state, (State *)state);
+    self->index = index;
+    self->depth = depth;
+    return 0;
+}
+
+static int
+gate_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    Py_VISIT(((Gate *)op)->state);
+    Py_VISIT(((Gate *)op)->segments);
+    return 0;
+}
+
+/* Dispatch relies on `segments`, so it stays a list. */
+static int
+gate_clear(PyObject *op)
+{
+    Gate *self = (Gate *)op;
+    Py_CLEAR(self->state);
+    return PyList_SetSlice(self->segments, 0, PyList_GET_SIZE(self->segments), NULL);
+}
+
+static void
+gate_dealloc(PyObject *op)
+{
+    Gate *self = (Gate *)op;
+    PyObject_GC_UnTrack(op);
+    Py_CLEAR(self->state);
+    Py_CLEAR(self->segments);
+    Py_TYPE(op)->tp_free(op);
+}
+
+static PyObject *
+gate_get_segments(PyObject *op, void *closure)
+{
+    return Py_NewRef(((Gate *)op)->segments);
+}
+
+static int
+gate_set_segments(PyObject *op, PyObject *value, void *closure)
+{
+    if (value == NULL || !PyList_CheckExact(value)) {
+        PyErr_SetString(PyExc_TypeError, "segments must be a list");
+        return -1;
+    }
+    Py_SETREF(((Gate *)op)->segments, Py_NewRef(value));
+    return 0;
+}
+
+static PyGetSetDef gate_getset[] = {
+    {"segments", gate_get_segments, gate_set_segments, "The segments, in the order of trial.", NULL},
+    {NULL},
+};
+
+static PyMemberDef gate_members[] = {
+    {"state", T_OBJECT, offsetof(Gate, state), READONLY, NULL},
+    {"index", T_PYSSIZET, offsetof(Gate, index), READONLY, NULL},
+    {"depth", T_PYSSIZET, offsetof(Gate, depth), READONLY, NULL},
+    {"is_open", T_BOOL, offsetof(Gate, is_open), 0, "Whether misses are offered to the compiler."},
+    {"backoff", T_INT, offsetof(Gate, backoff), 0, "Misses until a closed gate is offered again."},
+    {NULL},
+};
+
+PyTypeObject Gate_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "segue._core.Gate",
+    .tp_doc = PyDoc_STR("Gate(state, index, depth)\n--\n\nAn instruction boundary where "
+                        "interpreted execution may enter a segment."),
+    .tp_basicsize = sizeof(Gate),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_new = gate_new,
+    .tp_init = gate_init,
+    .tp_traverse = gate_traverse,
+    .tp_clear = gate_clear,
+    .tp_dealloc = gate_dealloc,
+    .tp_getset = gate_getset,
+    .tp_members = gate_members,
+};
+
+int
+gate_setup(void)
+{
+    str_miss = PyUnicode_InternFromString("miss");
+    str_report_unstable = PyUnicode_InternFromString("report_unstable");
+    return str_miss == NULL || str_report_unstable == NULL ? -1 : 0;
+}

@@ -1,0 +1,175 @@
+"""The C core: frames, gates, and the programs that segments are. See docs/architecture.md."""
+
+from collections.abc import Callable, Iterable
+from types import CodeType, FunctionType
+from typing import Any, ClassVar, Protocol, final
+
+class Compiler(Protocol):
+    """What the core asks of a compiler; it must allow weak references. Not there at run time."""
+
+    def admit(self, function: FunctionType, /) -> State | _Sentinel | None: ...
+    def miss(
+        self,
+        gate: Gate,
+        function: FunctionType,
+        locals: tuple[Any, ...],
+        stack: tuple[Any, ...],
+        /,
+    ) -> Segment | None: ...
+    def report_unstable(self, gate: Gate, segment: Segment, failed_step: int, /) -> object: ...
+
+@final
+class _Sentinel: ...
+
+NULL: _Sentinel
+TRANSFER: _Sentinel
+DISABLE: _Sentinel
+UNDECIDED: _Sentinel
+STATE_FACTS: tuple[str, ...]
+
+class State:
+    """How one code object is compiled under one compiler.
+
+    `exit_of(gate index)`, which a subclass adds, gives the number of the exit "here, past the gate" in the newest
+    version, or None: stay in the frame.
+    """
+
+    def __init__(self, code: CodeType) -> None: ...
+    @property
+    def code(self) -> CodeType: ...
+    @property
+    def n_args(self) -> int: ...
+    @property
+    def n_localsplus(self) -> int: ...
+    @property
+    def n_free(self) -> int: ...
+    version: CodeType | None
+    entry: Gate | None
+
+class Gate:
+    """An instruction boundary where interpreted execution may enter a segment."""
+
+    def __init__(self, state: State, index: int, depth: int) -> None: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    segments: list[Segment]
+    is_open: bool
+    backoff: int
+
+@final
+class Crossing:
+    """What rewritten code calls before the instruction of a gate: None (go on), or (pad, payload)."""
+
+    def __init__(self, gate: Gate, n_exits: int) -> None: ...
+    def __call__(self) -> tuple[int, Any] | None: ...
+    @property
+    def gate(self) -> Gate: ...
+    @property
+    def n_exits(self) -> int: ...
+
+@final
+class Landing:
+    """What rewritten code calls first: None (from the top), or (pad, payload)."""
+
+    def __init__(self, state: State) -> None: ...
+    def __call__(self) -> tuple[int, Any] | None: ...
+    @property
+    def state(self) -> State: ...
+
+@final
+class Segment:
+    """A guarded program that runs from a gate to an exit.
+
+    Raises:
+        ValueError: the program is malformed; the message names the step.
+    """
+
+    RETURN: ClassVar[int]
+    STAY: ClassVar[int]
+    def __init__(
+        self,
+        steps: Iterable[tuple[Any, ...]],
+        exit: int,
+        n_registers: int,
+        failed: Callable[[Segment, Exception], bool] | None = None,
+    ) -> None: ...
+    @property
+    def steps(self) -> tuple[tuple[Any, ...], ...]: ...
+    @property
+    def exit(self) -> int: ...
+    @property
+    def n_registers(self) -> int: ...
+    @property
+    def failed_step(self) -> int: ...
+
+@final
+class Meter:
+    """Counts the runs of a graph."""
+
+    calls: int
+
+class Entry:
+    """A function whose calls are compiled. Attributes that it lacks are those of the function."""
+
+    def __new__(
+        cls, function: FunctionType, compiler: Any, bound: tuple[Any, ...] = ()
+    ) -> Entry: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: object, owner: type | None = None, /) -> Any: ...
+    def __copy__(self) -> Entry: ...
+    def __deepcopy__(self, memo: Any, /) -> Entry: ...
+    @property
+    def compiler(self) -> Any: ...
+    @property
+    def bound(self) -> tuple[Any, ...]: ...
+    __wrapped__: Callable[..., Any]
+    __name__: str
+    __qualname__: str
+
+@final
+class BoundEntry(Entry):
+    """An Entry with leading arguments; it does not bind."""
+
+@final
+class Disabled:
+    """A callable that runs with compiling off, and everything below it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: object, owner: type | None = None, /) -> Any: ...
+    def __copy__(self) -> Disabled: ...
+    def __deepcopy__(self, memo: Any, /) -> Disabled: ...
+    __wrapped__: Callable[..., Any]
+    __name__: str
+    __qualname__: str
+
+def call_disabled(callable: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call with compiling off."""
+
+def current_compiler() -> Any:
+    """The compiler of this thread, None if compiling is off."""
+
+def is_compiling_frames() -> bool:
+    """Whether calls on this thread are compiled now."""
+
+def hook_depth() -> int:
+    """How many running calls hold the frame evaluator, over all threads."""
+
+def global_state() -> tuple[Any, ...]:
+    """torch's thread-wide state, for the step of that name; the items are named by STATE_FACTS."""
+
+def set_mode_depth(function_modes: int, dispatch_modes: int, /) -> None:
+    """How many modes the tool itself has pushed on this thread."""
+
+def set_paused(paused: bool, /) -> bool:
+    """Stop or resume compiling in the whole process; returns what was before."""
+
+def forget_answers() -> None:
+    """Ask every compiler about every code object again."""
+
+def setup_torch(torch: Any, /) -> None:
+    """Look up what the core needs of torch; once, before any tensor step is built."""
