@@ -1,5 +1,8 @@
 /* The two calls that rewritten code makes: Landing, right after its prologue, and Crossing, before
-   the instruction of each gate. Both return None (go on) or (pad, payload). */
+   the instruction of each gate. Both return None (go on) or (pad, payload).
+
+   They sit among the constants of a version, which its State owns. The collector does not look into
+   code objects, so they refer weakly: a State would keep itself alive otherwise. */
 #include "runtime.h"
 
 #include <structmember.h>
@@ -7,14 +10,14 @@
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    Gate *gate;
+    PyObject *gate; /* weak reference */
     long n_exits;
 } Crossing;
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    State *state;
+    PyObject *state; /* weak reference */
 } Landing;
 
 /* The frame's own stack slots are popped by its code after this, so no slot may stay NULL. */
@@ -69,6 +72,19 @@ stack_payload(PyObject *const *stack, Py_ssize_t depth)
     return payload;
 }
 
+/* The number of the exit "here, past the gate", -1 for none, -2 with an exception. */
+static long
+exit_here(Gate *gate, State *state)
+{
+    PyObject *compiler = current.compiler;
+    current.compiler = NULL;
+    PyObject *number = PyObject_CallMethod((PyObject *)state, "exit_of", "n", gate->index);
+    current.compiler = compiler;
+    long exit = number == NULL ? -2 : number == Py_None ? -1 : PyLong_AsLong(number);
+    Py_XDECREF(number);
+    return PyErr_Occurred() ? -2 : exit;
+}
+
 /* The compiler was asked and found nothing to run. It may have made a newer version; the rest of
    the call runs in that one, from this same place. */
 static PyObject *
@@ -78,26 +94,17 @@ after_miss(Gate *gate, Activation *act, Frame *frame)
     if (state->version == NULL || state->version == frame_code(frame)) {
         Py_RETURN_NONE;
     }
-    PyObject *number = PyObject_CallMethod((PyObject *)state, "exit_of", "n", gate->index);
-    if (number == NULL) {
-        return NULL;
+    long exit = exit_here(gate, state);
+    if (exit == -1) {
+        Py_RETURN_NONE;
     }
-    if (number == Py_None) {
-        return number;
-    }
-    long exit = PyLong_AsLong(number);
-    Py_DECREF(number);
-    if (exit == -1 && PyErr_Occurred()) {
-        return NULL;
-    }
-    PyObject *payload = stack_payload(frame_stack(frame), gate->depth);
+    PyObject *payload = exit < 0 ? NULL : stack_payload(frame_stack(frame), gate->depth);
     return payload == NULL ? NULL : transfer(act, frame, exit, payload, gate->depth);
 }
 
 static PyObject *
-cross(Crossing *self, Activation *act, Frame *frame)
+cross(Gate *gate, long n_exits, Activation *act, Frame *frame)
 {
-    Gate *gate = self->gate;
     PyObject **stack = frame_stack(frame);
     Result result = {0};
     Site site = {
@@ -114,7 +121,7 @@ cross(Crossing *self, Activation *act, Frame *frame)
     case GATE_RETURN:
         return leave_through(SEGMENT_RETURN, result.value, stack, gate->depth);
     case GATE_EXIT:
-        if (result.exit < self->n_exits) {
+        if (result.exit < n_exits) {
             return leave_through(result.exit, result.value, stack, gate->depth);
         }
         return transfer(act, frame, result.exit, result.value, gate->depth);
@@ -147,29 +154,22 @@ crossing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwna
         act->frame == NULL || act->frame != running_frame(ts)) {
         Py_RETURN_NONE;
     }
+    Crossing *self = (Crossing *)op;
+    Gate *gate = (Gate *)PyWeakref_GET_OBJECT(self->gate);
+    if ((PyObject *)gate == Py_None || gate->state != act->state) {
+        Py_RETURN_NONE;
+    }
     evaluator_keep(ts);
-    return cross((Crossing *)op, act, act->frame);
-}
-
-static int
-crossing_traverse(PyObject *op, visitproc visit, void *arg)
-{
-    Py_VISIT(((Crossing *)op)->gate);
-    return 0;
-}
-
-static int
-crossing_clear(PyObject *op)
-{
-    Py_CLEAR(((Crossing *)op)->gate);
-    return 0;
+    Py_INCREF(gate);
+    PyObject *value = cross(gate, self->n_exits, act, act->frame);
+    Py_DECREF(gate);
+    return value;
 }
 
 static void
 crossing_dealloc(PyObject *op)
 {
-    PyObject_GC_UnTrack(op);
-    crossing_clear(op);
+    Py_CLEAR(((Crossing *)op)->gate);
     Py_TYPE(op)->tp_free(op);
 }
 
@@ -185,14 +185,27 @@ crossing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Crossing *self = (Crossing *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->vectorcall = crossing_call;
-        self->gate = (Gate *)Py_NewRef(gate);
         self->n_exits = n_exits;
+        self->gate = PyWeakref_NewRef(gate, NULL);
+        if (self->gate == NULL) {
+            Py_CLEAR(self);
+        }
     }
     return (PyObject *)self;
 }
 
+static PyObject *
+crossing_get_gate(PyObject *op, void *closure)
+{
+    return Py_NewRef(PyWeakref_GET_OBJECT(((Crossing *)op)->gate));
+}
+
+static PyGetSetDef crossing_getset[] = {
+    {"gate", crossing_get_gate, NULL, "The gate, or None if it is gone.", NULL},
+    {NULL},
+};
+
 static PyMemberDef crossing_members[] = {
-    {"gate", T_OBJECT, offsetof(Crossing, gate), READONLY, NULL},
     {"n_exits", T_LONG, offsetof(Crossing, n_exits), READONLY, NULL},
     {NULL},
 };
@@ -203,13 +216,12 @@ PyTypeObject Crossing_Type = {
     .tp_doc = PyDoc_STR("Crossing(gate, n_exits)\n--\n\nWhat rewritten code calls before the "
                         "instruction of a gate: None (go on), or (pad, payload)."),
     .tp_basicsize = sizeof(Crossing),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_vectorcall_offset = offsetof(Crossing, vectorcall),
     .tp_call = PyVectorcall_Call,
     .tp_new = crossing_new,
-    .tp_traverse = crossing_traverse,
-    .tp_clear = crossing_clear,
     .tp_dealloc = crossing_dealloc,
+    .tp_getset = crossing_getset,
     .tp_members = crossing_members,
 };
 
@@ -258,8 +270,8 @@ landing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnam
     }
     Frame *frame = running_frame(this_thread());
     Activation *act = current.activation;
-    if (act == NULL || act->frame != NULL || act->state != ((Landing *)op)->state ||
-        act->code == NULL || act->code != frame_code(frame)) {
+    if (act == NULL || act->frame != NULL || act->code != frame_code(frame) ||
+        (PyObject *)act->state != PyWeakref_GET_OBJECT(((Landing *)op)->state)) {
         Py_RETURN_NONE; /* somebody else runs this code: from the top, as it stands */
     }
     act->frame = frame;
@@ -275,25 +287,10 @@ landing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnam
     return Py_BuildValue("(lN)", act->exit, payload);
 }
 
-static int
-landing_traverse(PyObject *op, visitproc visit, void *arg)
-{
-    Py_VISIT(((Landing *)op)->state);
-    return 0;
-}
-
-static int
-landing_clear(PyObject *op)
-{
-    Py_CLEAR(((Landing *)op)->state);
-    return 0;
-}
-
 static void
 landing_dealloc(PyObject *op)
 {
-    PyObject_GC_UnTrack(op);
-    landing_clear(op);
+    Py_CLEAR(((Landing *)op)->state);
     Py_TYPE(op)->tp_free(op);
 }
 
@@ -308,13 +305,22 @@ landing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Landing *self = (Landing *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->vectorcall = landing_call;
-        self->state = (State *)Py_NewRef(state);
+        self->state = PyWeakref_NewRef(state, NULL);
+        if (self->state == NULL) {
+            Py_CLEAR(self);
+        }
     }
     return (PyObject *)self;
 }
 
-static PyMemberDef landing_members[] = {
-    {"state", T_OBJECT, offsetof(Landing, state), READONLY, NULL},
+static PyObject *
+landing_get_state(PyObject *op, void *closure)
+{
+    return Py_NewRef(PyWeakref_GET_OBJECT(((Landing *)op)->state));
+}
+
+static PyGetSetDef landing_getset[] = {
+    {"state", landing_get_state, NULL, "The state, or None if it is gone.", NULL},
     {NULL},
 };
 
@@ -324,12 +330,10 @@ PyTypeObject Landing_Type = {
     .tp_doc = PyDoc_STR("Landing(state)\n--\n\nWhat rewritten code calls first: None (from the "
                         "top), or (pad, payload)."),
     .tp_basicsize = sizeof(Landing),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_vectorcall_offset = offsetof(Landing, vectorcall),
     .tp_call = PyVectorcall_Call,
     .tp_new = landing_new,
-    .tp_traverse = landing_traverse,
-    .tp_clear = landing_clear,
     .tp_dealloc = landing_dealloc,
-    .tp_members = landing_members,
+    .tp_getset = landing_getset,
 };

@@ -222,6 +222,9 @@ gate_dealloc(PyObject *op)
 {
     Gate *self = (Gate *)op;
     PyObject_GC_UnTrack(op);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(op);
+    }
     Py_CLEAR(self->state);
     Py_CLEAR(self->segments);
     Py_TYPE(op)->tp_free(op);
@@ -270,6 +273,7 @@ PyTypeObject Gate_Type = {
     .tp_traverse = gate_traverse,
     .tp_clear = gate_clear,
     .tp_dealloc = gate_dealloc,
+    .tp_weaklistoffset = offsetof(Gate, weakrefs),
     .tp_getset = gate_getset,
     .tp_members = gate_members,
 };

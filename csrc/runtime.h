@@ -28,6 +28,7 @@ typedef struct {
     Py_ssize_t hint;    /* the segment that matched last */
     char is_open;
     int backoff;
+    PyObject *weakrefs;
 } Gate;
 
 extern PyTypeObject State_Type, Gate_Type, Crossing_Type, Landing_Type, Segment_Type, Meter_Type, Entry_Type,

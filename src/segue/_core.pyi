@@ -30,8 +30,8 @@ STATE_FACTS: tuple[str, ...]
 class State:
     """How one code object is compiled under one compiler.
 
-    `exit_of(gate index)`, which a subclass adds, gives the number of the exit "here, past the gate" in the newest
-    version, or None: stay in the frame.
+    `exit_of(gate index)`, which a subclass adds, gives the number of the exit "here, past the
+    gate" in the newest version, or None: stay in the frame.
     """
 
     def __init__(self, code: CodeType) -> None: ...
@@ -62,12 +62,12 @@ class Gate:
 
 @final
 class Crossing:
-    """What rewritten code calls before the instruction of a gate: None (go on), or (pad, payload)."""
+    """What rewritten code calls before a gate's instruction: None (go on), or (pad, payload)."""
 
     def __init__(self, gate: Gate, n_exits: int) -> None: ...
     def __call__(self) -> tuple[int, Any] | None: ...
     @property
-    def gate(self) -> Gate: ...
+    def gate(self) -> Gate | None: ...
     @property
     def n_exits(self) -> int: ...
 
@@ -78,7 +78,7 @@ class Landing:
     def __init__(self, state: State) -> None: ...
     def __call__(self) -> tuple[int, Any] | None: ...
     @property
-    def state(self) -> State: ...
+    def state(self) -> State | None: ...
 
 @final
 class Segment:
