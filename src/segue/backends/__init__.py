@@ -1,0 +1,8 @@
+"""Backends: what turns a captured graph into something to call.
+
+A backend is a callable `(torch.fx.GraphModule, list of example inputs) -> callable`, PyTorch's own convention.
+"""
+
+from segue.backends.registry import list_backends, lookup_backend, register_backend
+
+__all__ = ["list_backends", "lookup_backend", "register_backend"]

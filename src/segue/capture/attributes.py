@@ -1,0 +1,244 @@
+"""Attribute access as Python defines it: descriptors, instance dicts, classes, `__getattr__`.
+
+Follows the data model's description of `object.__getattribute__` and `type.__getattribute__`
+(docs.python.org, "Invoking Descriptors").
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from segue.capture.breaks import Raised, graph_break
+from segue.capture.values.base import MISSING, Value
+from segue.capture.values.function import MethodValue
+from segue.capture.values.known import Known
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+
+_TUPLE_GETTER = type(__import__("collections").namedtuple("_", "field").field)
+_C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+_C_FIELDS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def lookup(cls: type, name: str) -> Any:
+    """The class attribute that `name` finds along the MRO; MISSING if none."""
+    for base in cls.__mro__:
+        found = base.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def is_data_descriptor(attribute: Any) -> bool:
+    """Whether a class attribute takes precedence over the instance's own."""
+    return hasattr(type(attribute), "__set__") or hasattr(type(attribute), "__delete__")
+
+
+def generic_get(tr: Tracer, value: Value, name: str) -> Value:
+    """`getattr(value, name)` for an instance."""
+    cls = value.python_type(tr)
+    getter = lookup(cls, "__getattribute__")
+    if isinstance(getter, types.FunctionType):
+        tr.guard_class(cls, "__getattribute__")
+        return _with_fallback(tr, value, cls, name, lambda: tr.call(tr.pinned(getter), [value, tr.constant(name)], {}))
+    return _with_fallback(tr, value, cls, name, lambda: default_get(tr, value, name))
+
+
+def _with_fallback(tr: Tracer, value: Value, cls: type, name: str, get: Any) -> Value:
+    """Try `get`; on AttributeError ask the class's `__getattr__`."""
+    fallback = lookup(cls, "__getattr__")
+    if fallback is MISSING:
+        return get()  # type: ignore[no-any-return]
+    try:
+        return get()  # type: ignore[no-any-return]
+    except Raised as r:
+        if not issubclass(r.value.cls, AttributeError):
+            raise
+    tr.guard_class(cls, "__getattr__")
+    if not isinstance(fallback, types.FunctionType):
+        graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")
+    return tr.call(tr.pinned(fallback), [value, tr.constant(name)], {})
+
+
+def default_get(tr: Tracer, value: Value, name: str) -> Value:
+    """`object.__getattribute__(value, name)`."""
+    cls = value.python_type(tr)
+    attribute = lookup(cls, name)
+    tr.guard_class(cls, name)
+    if attribute is not MISSING and is_data_descriptor(attribute):
+        return bind(tr, attribute, value, cls, name)
+    own = value.own_attribute(tr, name)
+    if own is not None:
+        return own
+    if attribute is not MISSING:
+        return bind(tr, attribute, value, cls, name)
+    tr.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+
+
+def bind(tr: Tracer, attribute: Any, value: Value | None, cls: type, name: str) -> Value:
+    """What a class attribute gives when read through an instance (or the class, when `value` is None)."""
+    kind = type(attribute)
+    if kind is types.FunctionType:
+        function = tr.pinned(attribute)
+        return MethodValue(tr.look(function), value) if value is not None else function
+    if kind is staticmethod:
+        return tr.pinned(attribute.__func__)
+    if kind is classmethod:
+        return MethodValue(tr.look(tr.pinned(attribute.__func__)), tr.constant(cls))
+    if kind in _C_METHODS:
+        return MethodValue(tr.constant(attribute), value) if value is not None else tr.constant(attribute)
+    if kind is types.ClassMethodDescriptorType:
+        return MethodValue(tr.constant(attribute), tr.constant(cls))
+    if value is None:
+        return _bind_to_class(tr, attribute, cls)
+    if kind is property:
+        if attribute.fget is None:
+            tr.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no getter")
+        return tr.call(tr.pinned(attribute.fget), [value], {})
+    if kind is _TUPLE_GETTER:
+        return value.get_item(tr, tr.constant(attribute.__reduce__()[1][0]))
+    if kind in _C_FIELDS:
+        return value.special_attribute(tr, attribute, name)
+    if kind is functools.cached_property:
+        computed = tr.call(tr.pinned(attribute.func), [value], {})
+        tr.own_namespace(value).store(tr, attribute.attrname, tr.constant(attribute.attrname), computed)
+        return computed
+    return _bind_by_protocol(tr, attribute, value, cls, name)
+
+
+def _bind_to_class(tr: Tracer, attribute: Any, cls: type) -> Value:
+    getter = lookup(type(attribute), "__get__")
+    if isinstance(getter, types.FunctionType):
+        return tr.call(tr.pinned(getter), [tr.pinned(attribute), tr.constant(None), tr.constant(cls)], {})
+    return tr.pinned(attribute)
+
+
+def _bind_by_protocol(tr: Tracer, attribute: Any, value: Value, cls: type, name: str) -> Value:
+    getter = lookup(type(attribute), "__get__")
+    if getter is MISSING:
+        return tr.pinned(attribute)
+    if isinstance(getter, types.FunctionType):
+        return tr.call(tr.pinned(getter), [tr.pinned(attribute), value, tr.constant(cls)], {})
+    wrapped = tr.wrapped_callable(attribute)
+    if wrapped is not None:
+        return MethodValue(tr.pinned(attribute), value)
+    graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")
+
+
+def class_get(tr: Tracer, value: Known, name: str) -> Value:
+    """`getattr(cls, name)`: an attribute read through the class itself."""
+    cls = value.concrete(tr)
+    meta = type(cls)
+    if isinstance(lookup(meta, "__getattribute__"), types.FunctionType):
+        graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="read")
+    through_meta = lookup(meta, name)
+    if through_meta is not MISSING and is_data_descriptor(through_meta):
+        return _class_field(tr, cls, through_meta, name)
+    attribute = lookup(cls, name)
+    tr.guard_class(cls, name)
+    if attribute is not MISSING:
+        if issubclass(meta, tr.enum_type) and name in cls.__members__:
+            return tr.pinned(cls.__members__[name])
+        return bind(tr, attribute, None, cls, name)
+    if through_meta is not MISSING:
+        return bind(tr, through_meta, value, meta, name)
+    fallback = lookup(meta, "__getattr__")
+    if issubclass(meta, tr.enum_type) and name in cls.__members__:
+        return tr.pinned(cls.__members__[name])
+    if isinstance(fallback, types.FunctionType):
+        return tr.call(tr.pinned(fallback), [value, tr.constant(name)], {})
+    tr.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+_FIXED_CLASS_FIELDS = frozenset(("__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__doc__"))
+
+
+def _class_field(tr: Tracer, cls: type, descriptor: Any, name: str) -> Value:
+    if name == "__class__":
+        return tr.constant(type(cls))
+    if name in _FIXED_CLASS_FIELDS:
+        return tr.pinned(getattr(cls, name))
+    if isinstance(descriptor, property) or type(descriptor).__name__ == "property":
+        return tr.call(tr.pinned(descriptor.fget), [tr.constant(cls)], {})
+    graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="read")
+
+
+def special_method(tr: Tracer, value: Value, name: str) -> Value | None:
+    """The method that an operator looks up on the type, bound; None if the type has none (or sets it to None)."""
+    cls = value.python_type(tr)
+    attribute = lookup(cls, name)
+    if attribute is MISSING or attribute is None:
+        return None
+    tr.guard_class(cls, name)
+    return bind(tr, attribute, value, cls, name)
+
+
+def generic_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
+    """`setattr(value, name, new)` for an instance."""
+    cls = value.python_type(tr)
+    setter = lookup(cls, "__setattr__")
+    tr.guard_class(cls, "__setattr__")
+    if isinstance(setter, types.FunctionType):
+        tr.call(tr.pinned(setter), [value, tr.constant(name), new], {})
+    elif setter is object.__setattr__:
+        default_set(tr, value, name, new)
+    else:
+        graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="written")
+
+
+def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
+    """`object.__setattr__(value, name, new)`."""
+    from segue.capture.values.object import ObjectValue
+
+    cls = value.python_type(tr)
+    attribute = lookup(cls, name)
+    tr.guard_class(cls, name)
+    if attribute is not MISSING and is_data_descriptor(attribute):
+        if isinstance(attribute, property):
+            if attribute.fset is None:
+                tr.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no setter")
+            tr.call(tr.pinned(attribute.fset), [value, new], {})
+            return
+        if isinstance(attribute, types.MemberDescriptorType) and isinstance(value, ObjectValue):
+            value.write_slot(tr, name, attribute, new)
+            return
+        method = lookup(type(attribute), "__set__")
+        if isinstance(method, types.FunctionType):
+            tr.call(tr.pinned(method), [tr.pinned(attribute), value, new], {})
+            return
+        graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="written")
+    tr.own_namespace(value).store(tr, name, tr.constant(name), new)
+
+
+def generic_delete(tr: Tracer, value: Value, name: str) -> None:
+    """`delattr(value, name)` for an instance."""
+    cls = value.python_type(tr)
+    deleter = lookup(cls, "__delattr__")
+    tr.guard_class(cls, "__delattr__")
+    if isinstance(deleter, types.FunctionType):
+        tr.call(tr.pinned(deleter), [value, tr.constant(name)], {})
+    elif deleter is object.__delattr__:
+        default_delete(tr, value, name)
+    else:
+        graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="deleted")
+
+
+def default_delete(tr: Tracer, value: Value, name: str) -> None:
+    """`object.__delattr__(value, name)`."""
+    cls = value.python_type(tr)
+    attribute = lookup(cls, name)
+    tr.guard_class(cls, name)
+    if attribute is not MISSING and is_data_descriptor(attribute):
+        method = lookup(type(attribute), "__delete__")
+        if isinstance(attribute, property) and attribute.fdel is not None:
+            tr.call(tr.pinned(attribute.fdel), [value], {})
+        elif isinstance(method, types.FunctionType):
+            tr.call(tr.pinned(method), [tr.pinned(attribute), value], {})
+        else:
+            graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="deleted")
+        return
+    if tr.own_namespace(value).remove(tr, name) is None:
+        tr.raise_error(AttributeError, name)

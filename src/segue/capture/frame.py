@@ -1,0 +1,112 @@
+"""A captured frame: runs bytecode over values instead of objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segue.capture.breaks import GraphBreak, Raised
+from segue.capture.opcodes import HANDLERS
+from segue.capture.values.base import NULL, Value
+from segue.capture.values.known import Known
+from segue.frames.code import Code, Instruction
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+    from segue.capture.values.function import FunctionValue
+    from segue.capture.values.object import ExceptionValue
+
+RETURNED = -1
+YIELDED = -2
+
+
+class Frame:
+    """The state of one function activation during capture.
+
+    `slots` are localsplus (None: unbound; cells are `CellValue`), `stack` the value stack, `ip` the next instruction.
+    `result` holds what was returned or yielded last.
+    """
+
+    def __init__(self, code: Code, slots: list[Value | None], function_value: FunctionValue) -> None:
+        self.code = code
+        self.slots = slots
+        self.function_value = function_value
+        self.stack: list[Value] = []
+        self.ip = 0
+        self.result: Value | None = None
+        self.current: Instruction | None = None
+
+    def push(self, value: Value) -> None:
+        """Push onto the value stack."""
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        """Pop the top of the value stack."""
+        return self.stack.pop()
+
+    def popn(self, n: int) -> list[Value]:
+        """Pop the `n` topmost values, in the order in which they were pushed."""
+        if n == 0:
+            return []
+        taken = self.stack[-n:]
+        del self.stack[-n:]
+        return taken
+
+    def run(self, tr: Tracer) -> Value:
+        """Run until the function returns or yields; what it yields, or its return value.
+
+        A generator's frame gives `NULL` when it has returned (the value is then in `result`).
+        """
+        is_root = self is tr.root
+        tr.frames.append(self)
+        try:
+            while True:
+                instruction = self.code.instructions[self.ip]
+                self.current = instruction
+                if is_root:
+                    tr.before_root_instruction(self, instruction)
+                tr.count_instruction()
+                try:
+                    outcome = HANDLERS[instruction.opname](tr, self, instruction)
+                except Raised as raised:
+                    self._unwind(tr, instruction, raised)
+                    continue
+                except GraphBreak as broke:
+                    tr.locate(broke)
+                    if is_root:
+                        tr.root_broke(self, instruction, broke)
+                    raise
+                if outcome is None:
+                    self.ip += 1
+                elif outcome >= 0:
+                    self.ip = outcome
+                elif outcome == RETURNED:
+                    assert self.result is not None
+                    return NULL if self.code.has_generator else self.result
+                else:
+                    self.ip += 1
+                    assert self.result is not None
+                    return self.result
+        finally:
+            tr.frames.pop()
+
+    def throw(self, tr: Tracer, exception: ExceptionValue) -> Value:
+        """Resume a suspended generator frame by raising at its yield."""
+        self._unwind(tr, self.code.instructions[self.ip - 1], Raised(exception))
+        return self.run(tr)
+
+    def _unwind(self, tr: Tracer, instruction: Instruction, raised: Raised) -> None:
+        """Go on at the handler of the exception table, or let the exception leave the frame."""
+        handler = instruction.handler
+        if handler is None:
+            if self is tr.root:
+                tr.root_raised(self, instruction, raised)
+            raise raised
+        exception = raised.value
+        if self is tr.root and exception.origin < 0:
+            exception.origin = instruction.index
+        tr.changes += 1
+        del self.stack[handler.depth :]
+        if handler.push_lasti:
+            self.stack.append(Known(instruction.index))
+        self.stack.append(exception)
+        self.ip = handler.target

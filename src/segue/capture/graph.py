@@ -1,0 +1,270 @@
+"""The graph under construction: nodes of torch functions, run on fake tensors as they are captured."""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from segue.capture.breaks import graph_break
+from segue.capture.calls import name_of
+from segue.capture.values.base import MISSING, Value
+from segue.capture.values.known import Known
+from segue.capture.values.mapping import DictValue
+from segue.capture.values.number import NumberValue
+from segue.capture.values.sequence import ListValue, SliceValue, TupleValue
+from segue.capture.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+    from segue.guards.source import Source
+
+_DATA_DEPENDENT = (fake_tensor.DataDependentOutputException,)
+_UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException, NotImplementedError)
+
+SCALAR_OPERATIONS = frozenset(
+    "add sub mul truediv floordiv mod pow iadd isub imul itruediv ifloordiv imod ipow eq ne lt le gt ge rsub div "
+    "true_divide multiply subtract clamp clamp_min clamp_max add_ sub_ mul_ div_ fmod remainder maximum minimum addcmul "
+    "addcdiv lerp fill_ masked_fill masked_fill_ full_like select setitem getitem __rsub__ __rtruediv__ __rpow__".split()
+)
+"""Operations whose result's shape and dtype do not depend on the value of a Python number among the operands."""
+
+CONSTANT_TYPES = (
+    int, float, bool, str, bytes, complex, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout,
+    torch.memory_format, torch.Size,
+)  # fmt: skip
+
+
+class GraphBuilder:
+    """Collects tensor operations as nodes of an `fx.Graph`.
+
+    `inputs` are what the segment has to hand to the graph: sources in the order of the placeholders.
+    `written` are tensors that an operation of the graph mutates.
+    """
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=False)
+        self.inputs: list[Source] = []
+        self.examples: list[Any] = []
+        self.n_operations = 0
+        self.written: set[TensorValue] = set()
+        self.mutates_inputs = False
+        self.is_random = False
+        self._numbers: dict[Source, fx.Node] = {}
+        self._input_storages: set[int] = set()
+        self._tensors: dict[int, TensorValue] = {}
+
+    def input_tensor(self, real: torch.Tensor, source: Source, cls: type) -> TensorValue:
+        """A placeholder for a tensor of the program."""
+        fake = self.fake_mode.from_tensor(real, static_shapes=True)
+        node = self._placeholder(source, real, fake)
+        value = TensorValue(node, fake, cls, source, real)
+        self._tensors[id(fake)] = value
+        if fake.layout is torch.strided:
+            self._input_storages.add(fake.untyped_storage()._cdata)
+        return value
+
+    def _placeholder(self, source: Source, real: Any, fake: Any) -> fx.Node:
+        last = next((n for n in reversed(self.graph.nodes) if n.op == "placeholder"), None)
+        with self.graph.inserting_after(last) if last else self.graph.inserting_before(
+            next(iter(self.graph.nodes), None)
+        ):
+            node = self.graph.placeholder(_identifier(str(source)))
+        node.meta["example_value"] = fake
+        self.inputs.append(source)
+        self.examples.append(real)
+        return node
+
+    def _number(self, value: NumberValue) -> fx.Node:
+        if value.source not in self._numbers:
+            self._numbers[value.source] = self._placeholder(value.source, value.real, value.real)
+        return self._numbers[value.source]
+
+    def call(
+        self, tr: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        """Add an operation; `kind` is fx's `call_function` or `call_method`."""
+        if kind == "call_function" and isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+            kind, target = "call_method", target.__name__
+        name = target if kind == "call_method" else name_of(target)
+        symbolic = name.rpartition(".")[2] in SCALAR_OPERATIONS
+        fakes = [self._fake(tr, a, symbolic) for a in args], {k: self._fake(tr, v, symbolic) for k, v in kwargs.items()}
+        versions = [(v, v.fake._version) for v in _tensors(args, kwargs) if not v.fake.is_inference()]
+        result = self._run_fake(tr, kind, target, name, *fakes)
+        node = self.graph.create_node(
+            kind,
+            target,
+            tuple(self._node(tr, a, symbolic) for a in args),
+            {k: self._node(tr, v, symbolic) for k, v in kwargs.items()},
+        )
+        for value, version in versions:
+            if value.fake._version != version:
+                self._note_write(value)
+        node.meta["example_value"] = result
+        node.meta["stack_trace"] = tr.stack_trace()
+        return self._wrap(tr, node, result)
+
+    def _note_write(self, value: TensorValue) -> None:
+        self.written.add(value)
+        if value.fake.untyped_storage()._cdata in self._input_storages:
+            self.mutates_inputs = True
+
+    def _run_fake(
+        self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        tr.enter_operation()
+        try:
+            with self.fake_mode:
+                if kind == "call_method":
+                    return getattr(args[0], target)(*args[1:], **kwargs)
+                return target(*args, **kwargs)
+        except fake_tensor.DynamicOutputShapeException:
+            graph_break("data-dependent-shape", operation=name)
+        except _DATA_DEPENDENT:
+            graph_break("data-dependent-value", operation=name)
+        except _UNSUPPORTED as e:
+            graph_break("unsupported-tensor", what=f"{name} has no fake implementation: {e}")
+        except Exception as e:
+            if isinstance(e.__cause__, _DATA_DEPENDENT):
+                graph_break("data-dependent-value", operation=name)
+            graph_break("operator-error", operation=name, error=f"{type(e).__name__}: {e}".split("\n")[0])
+
+    def _wrap(self, tr: Tracer, node: fx.Node, result: Any) -> Value:
+        if isinstance(result, torch.Tensor):
+            self.n_operations += 1
+            return self._tensor(tr, node, result)
+        if result is None:
+            self.n_operations += 1
+            return tr.constant(None)
+        if isinstance(result, (tuple, list)) and not isinstance(result, torch.Size) and _holds_tensor(result):
+            self.n_operations += 1
+            return self._sequence(tr, node, result)
+        if isinstance(result, (*CONSTANT_TYPES, tuple, list)) and not _holds_symbol(result):
+            self.graph.erase_node(node)
+            return tr.plain_value(result)
+        self.graph.erase_node(node)
+        graph_break("unsupported-tensor", what=f"an operation gives a {type(result).__name__}")
+
+    def _tensor(self, tr: Tracer, node: fx.Node, fake: torch.Tensor) -> Value:
+        known = self._tensors.get(id(fake))
+        if known is not None:
+            return known
+        if any(isinstance(s, torch.SymInt) for s in fake.shape):
+            self.graph.erase_node(node)
+            graph_break("data-dependent-shape", operation=str(node.target))
+        cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
+        value = TensorValue(node, fake, cls)
+        self._tensors[id(fake)] = value
+        return value
+
+    def _sequence(self, tr: Tracer, node: fx.Node, result: Any) -> Value:
+        items: list[Value] = []
+        for i, item in enumerate(result):
+            picked = self.graph.call_function(operator.getitem, (node, i))
+            picked.meta["example_value"] = item
+            if isinstance(item, torch.Tensor):
+                items.append(self._tensor(tr, picked, item))
+            elif isinstance(item, (tuple, list)):
+                items.append(self._sequence(tr, picked, item))
+            else:
+                self.graph.erase_node(picked)
+                items.append(tr.plain_value(item))
+        if isinstance(result, list):
+            return ListValue(items)
+        return TupleValue(items, type(result))
+
+    def _fake(self, tr: Tracer, value: Value, symbolic: bool) -> Any:
+        return _convert(tr, value, lambda t: t.fake, lambda n: n.real if symbolic else n.concrete(tr), symbolic)
+
+    def _node(self, tr: Tracer, value: Value, symbolic: bool) -> Any:
+        return _convert(
+            tr, value, lambda t: t.node, lambda n: self._number(n) if symbolic else n.concrete(tr), symbolic
+        )
+
+    def finish(self, outputs: list[fx.Node]) -> fx.GraphModule:
+        """The graph as a module that returns the tuple of `outputs`."""
+        self.graph.output(tuple(outputs))
+        for node in reversed(list(self.graph.nodes)):
+            if node.target is operator.getitem and not node.users and "stack_trace" not in node.meta:
+                self.graph.erase_node(node)
+        self._drop_unused_inputs()
+        return fx.GraphModule(torch.nn.Module(), self.graph)
+
+    def _drop_unused_inputs(self) -> None:
+        placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
+        used = [bool(n.users) for n in placeholders]
+        for node, keep in zip(placeholders, used, strict=True):
+            if not keep:
+                self.graph.erase_node(node)
+        self.inputs = [s for s, keep in zip(self.inputs, used, strict=True) if keep]
+        self.examples = [e for e, keep in zip(self.examples, used, strict=True) if keep]
+
+
+def _convert(
+    tr: Tracer,
+    value: Value,
+    tensor: Callable[[TensorValue], Any],
+    number: Callable[[NumberValue], Any],
+    symbolic: bool,
+) -> Any:
+    """An operand as fx or PyTorch takes it: containers of tensors and constants."""
+    value = tr.look(value)
+
+    def again(inner: Value) -> Any:
+        return _convert(tr, inner, tensor, number, symbolic)
+
+    if isinstance(value, TensorValue):
+        return tensor(value)
+    if isinstance(value, NumberValue):
+        return number(value)
+    if isinstance(value, TupleValue):
+        items = [again(i) for i in value.items(tr)]
+        return items if value.cls not in (tuple, torch.Size) else tuple(items)
+    if isinstance(value, ListValue):
+        return [again(i) for i in value.items(tr)]
+    if isinstance(value, SliceValue):
+        return value.concrete(tr)
+    if isinstance(value, DictValue):
+        return {k: again(v) for k, (_, v) in value.load(tr).items()}
+    if isinstance(value, Known) and (
+        isinstance(value.real, (*CONSTANT_TYPES, torch.finfo, type)) or isinstance(value.real, range)
+    ):
+        return value.concrete(tr)
+    if value.real is not MISSING and isinstance(value.real, torch.Tensor):
+        graph_break("unsupported-tensor", what=f"a tensor of class {type(value.real).__name__}")
+    graph_break("unsupported-operation", operation="a tensor operation", types=value.python_type(tr).__name__)
+
+
+def _tensors(args: list[Value], kwargs: dict[str, Value]) -> list[TensorValue]:
+    found = []
+    for value in (*args, *kwargs.values()):
+        inner = getattr(value, "looked", None) or value
+        if isinstance(inner, TensorValue):
+            found.append(inner)
+        elif isinstance(inner, (TupleValue, ListValue)):
+            found += _tensors(inner._items or [], {})
+    return found
+
+
+def _holds_tensor(result: Any) -> bool:
+    if isinstance(result, (tuple, list)):
+        return any(map(_holds_tensor, result))
+    return isinstance(result, torch.Tensor)
+
+
+def _holds_symbol(result: Any) -> bool:
+    if isinstance(result, (tuple, list)):
+        return any(map(_holds_symbol, result))
+    return isinstance(result, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _identifier(text: str) -> str:
+    cleaned = "".join(c if c.isalnum() else "_" for c in text).strip("_")
+    return cleaned if cleaned[:1].isalpha() else f"input_{cleaned}"

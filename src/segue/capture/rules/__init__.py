@@ -1,0 +1,67 @@
+"""Rules: what capture does for a callable that it cannot, or need not, look into.
+
+`@rule(callable, …)` registers a function `(tracer, args, kwargs) -> Value` by the callable's identity; one file per
+subject.  A rule that does not apply leaves the call to the interpreter by a graph break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+    from segue.capture.values.base import Value
+
+Rule = Callable[["Tracer", "list[Value]", "dict[str, Value]"], "Value"]
+
+_RULES: dict[int, tuple[Any, Rule]] = {}
+_loaded = False
+
+
+def rule(*targets: Any) -> Callable[[Rule], Rule]:
+    """Register a rule for callables."""
+
+    def register(function: Rule) -> Rule:
+        for target in targets:
+            _RULES[id(target)] = (target, function)
+        return function
+
+    return register
+
+
+def inline(python_function: Callable[..., Any], *targets: Any) -> None:
+    """Register Python code that stands in for callables written in C."""
+
+    def stand_in(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.call(tr.pinned(python_function), args, kwargs)
+
+    rule(*targets)(stand_in)
+
+
+def find_rule(target: Any) -> Rule | None:
+    """The rule of a callable, if it has one."""
+    if not _loaded:
+        load()
+    found = _RULES.get(id(target))
+    if found is not None:
+        return found[1]
+    from segue.capture.rules.markers import marker_rule
+
+    return marker_rule(target)
+
+
+def load() -> None:
+    """Import the rule modules, each of which registers its rules."""
+    global _loaded
+    _loaded = True
+    from segue.capture.rules import (  # noqa: F401
+        builtins,
+        containers,
+        dunders,
+        library,
+        markers,
+        torch_state,
+        torch_values,
+        types,
+    )

@@ -1,0 +1,431 @@
+"""Built-in functions and types."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from segue.capture import operators
+from segue.capture.attributes import lookup, special_method
+from segue.capture.breaks import Raised, graph_break
+from segue.capture.rules import inline, polyfills, rule
+from segue.capture.values.base import MISSING, Value
+from segue.capture.values.function import CellValue, FunctionValue, MethodValue, PartialValue, SuperValue
+from segue.capture.values.iterator import CombinedIterator, GeneratorValue
+from segue.capture.values.known import Known
+from segue.capture.values.mapping import DictValue, SetValue
+from segue.capture.values.number import NumberValue
+from segue.capture.values.object import ObjectValue
+from segue.capture.values.sequence import ListValue, SequenceValue, SliceValue, TupleValue
+from segue.capture.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+for _python, _builtin in (
+    (polyfills.any_, any),
+    (polyfills.all_, all),
+    (polyfills.sum_, sum),
+    (polyfills.sorted_, sorted),
+):
+    inline(_python, _builtin)
+
+
+@rule(print, open, input, builtins.breakpoint, exec, eval, compile)
+def _effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    graph_break("side-effect-call", function="print(), input(), open(), eval() or the like")
+
+
+@rule(len)
+def _len(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(tr.look(args[0]).length(tr))
+
+
+@rule(min)
+def _min(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return _extreme(tr, min, polyfills.min_, args, kwargs)
+
+
+@rule(max)
+def _max(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return _extreme(tr, max, polyfills.max_, args, kwargs)
+
+
+def _extreme(tr: Tracer, function: Any, python: Any, args: Args, kwargs: Kwargs) -> Value:
+    looked = [tr.look(a) for a in args]
+    if len(looked) > 1 and not kwargs and all(isinstance(a, Known | NumberValue) for a in looked):
+        return tr.fold(function, looked, {})
+    return tr.call(tr.pinned(python), args, kwargs)
+
+
+@rule(isinstance)
+def _isinstance(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    value, target = tr.look(args[0]), tr.look(args[1])
+    if isinstance(target, TupleValue):
+        return tr.constant(any(_isinstance(tr, [value, t], {}).truth(tr) for t in target.items(tr)))
+    cls = value.python_type(tr)
+    wanted = target.concrete(tr)
+    if isinstance(wanted, types.UnionType):
+        return tr.constant(any(_isinstance(tr, [value, tr.pinned(t)], {}).truth(tr) for t in wanted.__args__))
+    if not isinstance(wanted, type):
+        graph_break("unsupported-operation", operation="isinstance()", types=cls.__name__)
+    if cls is wanted:
+        return tr.constant(True)
+    check = lookup(type(wanted), "__instancecheck__")
+    if check is type.__instancecheck__ or _is_abstract_base(wanted):
+        if issubclass(cls, wanted):
+            return tr.constant(True)
+        return tr.constant(_claims(tr, value, cls, wanted))
+    if type(wanted).__module__.startswith("torch"):
+        return tr.constant(_torch_class(tr, value, cls, wanted))
+    graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
+
+
+def _is_abstract_base(cls: type) -> bool:
+    """An ABC whose check is the usual one, on classes alone."""
+    import abc
+
+    hook = lookup(cls, "__subclasshook__")
+    usual = not isinstance(getattr(hook, "__func__", None), types.FunctionType) or cls.__module__ in (
+        "collections.abc",
+        "numbers",
+        "contextlib",
+        "os",
+    )
+    return type(cls) is abc.ABCMeta and usual
+
+
+def _claims(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:
+    """Whether an instance passes for another class by its `__class__` attribute."""
+    tr.guard_class(cls, "__class__")
+    if lookup(cls, "__class__") is object.__dict__["__class__"]:
+        return False
+    claimed = tr.look(value.get_attribute(tr, "__class__"))
+    return isinstance(claimed, Known) and isinstance(claimed.real, type) and issubclass(claimed.concrete(tr), wanted)
+
+
+def _torch_class(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:
+    """PyTorch's classes with a check of their own: Parameter, Buffer, FloatTensor and the like."""
+    if isinstance(value, TensorValue):
+        return isinstance(value.fake, wanted) or (value.real is not MISSING and isinstance(value.real, wanted))
+    if issubclass(cls, wanted):
+        return True
+    if wanted in (torch.nn.Parameter, torch.nn.Buffer) and not issubclass(cls, torch.Tensor):
+        return False
+    graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
+
+
+@rule(issubclass)
+def _issubclass(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    cls, target = tr.look(args[0]), tr.look(args[1])
+    if isinstance(target, TupleValue):
+        return tr.constant(any(_issubclass(tr, [cls, t], {}).truth(tr) for t in target.items(tr)))
+    try:
+        return tr.constant(issubclass(cls.concrete(tr), target.concrete(tr)))
+    except TypeError as e:
+        tr.raise_error(TypeError, *e.args)
+
+
+@rule(callable)
+def _callable(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    value = tr.look(args[0])
+    if isinstance(value, FunctionValue | MethodValue | PartialValue):
+        return tr.constant(True)
+    if isinstance(value, Known):
+        return tr.constant(callable(value.concrete(tr)))
+    return tr.constant(lookup(value.python_type(tr), "__call__") is not MISSING)
+
+
+@rule(type)
+def _type(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) != 1:
+        graph_break("unsupported-class", type="a new class")
+    cls = args[0].python_type(tr)
+    return tr.constant(cls)
+
+
+@rule(super)
+def _super(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if args:
+        cls, instance = tr.look(args[0]).concrete(tr), tr.look(args[1])
+    else:
+        cls, instance = _implicit_super(tr)
+    start = instance.concrete(tr) if isinstance(instance.real, type) else instance.python_type(tr)
+    if cls not in start.__mro__:
+        tr.raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+    return SuperValue(cls, instance, start)
+
+
+def _implicit_super(tr: Tracer) -> tuple[Any, Value]:
+    frame = tr.frames[-1]
+    names = [slot.name for slot in frame.code.localsplus]
+    if "__class__" not in names or not frame.code.n_args:
+        tr.raise_error(RuntimeError, "super(): __class__ cell not found")
+    cell, first = frame.slots[names.index("__class__")], frame.slots[0]
+    if isinstance(first, CellValue):
+        first = first.contents
+    if not isinstance(cell, CellValue) or cell.contents is None or first is None:
+        tr.raise_error(RuntimeError, "super(): empty __class__ cell")
+    return tr.look(cell.contents).concrete(tr), tr.look(first)
+
+
+@rule(getattr)
+def _getattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    owner, name = tr.look(args[0]), tr.look(args[1]).concrete(tr)
+    try:
+        return owner.get_attribute(tr, name)
+    except Raised as r:
+        if len(args) > 2 and issubclass(r.value.cls, AttributeError):
+            return args[2]
+        raise
+
+
+@rule(hasattr)
+def _hasattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    owner, name = tr.look(args[0]), tr.look(args[1]).concrete(tr)
+    try:
+        owner.get_attribute(tr, name)
+    except Raised as r:
+        if issubclass(r.value.cls, AttributeError):
+            return tr.constant(False)
+        raise
+    return tr.constant(True)
+
+
+@rule(setattr)
+def _setattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    tr.look(args[0]).set_attribute(tr, tr.look(args[1]).concrete(tr), args[2])
+    return tr.constant(None)
+
+
+@rule(delattr)
+def _delattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    tr.look(args[0]).delete_attribute(tr, tr.look(args[1]).concrete(tr))
+    return tr.constant(None)
+
+
+@rule(iter)
+def _iter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) != 1:
+        graph_break("opaque-call", function="iter() with a sentinel")
+    return tr.look(args[0]).iterate(tr)
+
+
+@rule(next)
+def _next(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    iterator = tr.look(args[0])
+    item = iterator.next(tr)
+    if item is not None:
+        return item
+    if len(args) > 1:
+        return args[1]
+    result = iterator.frame.result if isinstance(iterator, GeneratorValue) else None
+    none = result is None or (isinstance(result, Known) and result.real is None)
+    tr.raise_value(StopIteration, [] if none or result is None else [result])
+
+
+@rule(globals)
+def _globals(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.frames[-1].function_value.namespace
+
+
+@rule(id)
+def _id(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    graph_break("opaque-call", function="id()")
+
+
+@rule(range)
+def _range(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    try:
+        return tr.constant(range(*(tr.index_of(a) for a in args)))
+    except ValueError as e:
+        tr.raise_error(ValueError, *e.args)
+
+
+@rule(slice)
+def _slice(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    none = tr.constant(None)
+    parts = [none, args[0], none] if len(args) == 1 else [*args, none][:3]
+    return SliceValue(*parts)
+
+
+@rule(list)
+def _list(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return ListValue(list(tr.unpack(args[0])) if args else [])
+
+
+@rule(tuple)
+def _tuple(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if not args:
+        return TupleValue([])
+    given = tr.look(args[0])
+    if isinstance(given, TupleValue) and given.cls is tuple:
+        return given
+    return TupleValue(list(tr.unpack(given)))
+
+
+@rule(set, frozenset)
+def _set(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    made = SetValue({})
+    for item in tr.unpack(args[0]) if args else []:
+        made.add(tr, item)
+    return made
+
+
+@rule(dict)
+def _dict(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    made = DictValue({})
+    if args:
+        given = tr.look(args[0])
+        if isinstance(given, DictValue):
+            made.entries.update(given.load(tr))
+        else:
+            tr.call(tr.pinned(polyfills.dict_update), [made, given], {})
+    for name, value in kwargs.items():
+        made.set_item(tr, tr.constant(name), value)
+    return made
+
+
+def _combined(kind: Any, python: Any) -> None:
+    def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        for a in args:
+            looked = tr.look(a)
+            if isinstance(looked, ObjectValue) and lookup(looked.cls, "__iter__") is MISSING:
+                if kind is not map and kind is not filter:
+                    graph_break("opaque-call", function=kind.__name__)
+        body = tr.call(tr.pinned(python), args, kwargs)
+        return CombinedIterator(kind, args, kwargs, body, born=tr.here)
+
+    rule(kind)(make)
+
+
+for _kind, _python in (
+    (enumerate, polyfills.enumerate_),
+    (zip, polyfills.zip_),
+    (map, polyfills.map_),
+    (filter, polyfills.filter_),
+):
+    _combined(_kind, _python)
+
+
+@rule(reversed)
+def _reversed(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    given = tr.look(args[0])
+    own = special_method(tr, given, "__reversed__") if isinstance(given, ObjectValue) else None
+    if own is not None:
+        return tr.call(own, [], {})
+    if isinstance(given, DictValue):
+        given = ListValue([k for k, _ in given.load(tr).values()])
+    if not isinstance(given, SequenceValue | Known | ObjectValue):
+        graph_break("opaque-call", function="reversed()")
+    body = tr.call(tr.pinned(polyfills.reversed_), [given], {})
+    return CombinedIterator(reversed, args, kwargs, body, born=tr.here)
+
+
+@rule(bool)
+def _bool(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    value = tr.look(args[0]) if args else tr.constant(False)
+    if isinstance(value, TensorValue):
+        graph_break("data-dependent-value", operation="bool()")
+    if isinstance(value, NumberValue):
+        return tr.fold(bool, [value], {})
+    return tr.constant(value.truth(tr))
+
+
+def _conversion(cls: type, method: str) -> None:
+    def convert(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        value = tr.look(args[0]) if args else tr.constant(0)
+        if isinstance(value, TensorValue):
+            graph_break("data-dependent-value", operation=f"{cls.__name__}()")
+        if isinstance(value, ObjectValue):
+            own = special_method(tr, value, method)
+            if own is not None:
+                return tr.call(own, [], {})
+            graph_break("opaque-call", function=cls.__name__)
+        return tr.fold(cls, args or [tr.constant(0)], kwargs)
+
+    rule(cls)(convert)
+
+
+for _cls, _method in ((int, "__int__"), (float, "__float__"), (complex, "__complex__")):
+    _conversion(_cls, _method)
+
+
+def _text(function: Any, method: str) -> None:
+    def convert(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        value = tr.look(args[0]) if args else tr.constant("")
+        if isinstance(value, TensorValue):
+            graph_break("data-dependent-value", operation=f"{function.__name__}()")
+        if isinstance(value, ObjectValue):
+            return _text_of_object(tr, value, function, method, args)
+        return tr.fold(function, [value, *args[1:]], kwargs)
+
+    rule(function)(convert)
+
+
+def _text_of_object(tr: Tracer, value: ObjectValue, function: Any, method: str, args: Args) -> Value:
+    found = lookup(value.cls, method)
+    if isinstance(found, types.FunctionType):
+        tr.guard_class(value.cls, method)
+        return tr.call(tr.pinned(found), [value, *args[1:]], {})
+    if method in ("__str__", "__format__") and found is getattr(object, method):
+        if method == "__str__" or tr.look(args[1]).concrete(tr) == "":
+            following, name = (repr, "__repr__") if method == "__str__" else (str, "__str__")
+            return _text_of_object(tr, value, following, name, [value])
+    if issubclass(value.cls, BaseException) and method == "__str__" and value.source is None:
+        arguments = getattr(value, "args", [])
+        if not arguments:
+            return tr.constant("")
+        if len(arguments) == 1 and not issubclass(value.cls, KeyError):
+            return tr.call(tr.constant(str), list(arguments), {})
+    graph_break("opaque-call", function=f"{function.__name__}() of {value.cls.__name__}")
+
+
+for _function, _method in ((str, "__str__"), (repr, "__repr__"), (format, "__format__"), (ascii, "__repr__")):
+    _text(_function, _method)
+
+
+@rule(object)
+def _object(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    made = ObjectValue(object)
+    made.born = tr.here
+    return made
+
+
+@rule(object.__new__)
+def _object_new(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    cls = tr.look(args[0]).concrete(tr)
+    if cls.__new__ is not object.__new__ and any(
+        not isinstance(vars(base).get("__new__"), (staticmethod, type(None))) for base in cls.__mro__[:-1]
+    ):
+        graph_break("unsupported-class", type=cls.__name__)
+    made = ObjectValue(cls)
+    made.born = tr.here
+    return made
+
+
+@rule(object.__init__, object.__init_subclass__)
+def _nothing(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(None)
+
+
+@rule(vars)
+def _vars(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if not args:
+        graph_break("opaque-call", function="vars()")
+    return tr.look(args[0]).get_attribute(tr, "__dict__")
+
+
+@rule(hash)
+def _hash(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    value = tr.look(args[0])
+    if not value.is_constant() or (isinstance(value, Known) and not isinstance(value.real, int | float | str | bytes)):
+        graph_break("opaque-call", function="hash()")
+    return operators.compute(tr, hash, value)
+

@@ -1,0 +1,261 @@
+"""Methods of list, tuple, dict, set, str."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING
+
+from segue.capture.breaks import graph_break
+from segue.capture.rules import inline, polyfills, rule
+from segue.capture.values.base import Value
+from segue.capture.values.iterator import GeneratorValue
+from segue.capture.values.mapping import DictValue, DictView, SetValue
+from segue.capture.values.sequence import ListValue
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+for _python, *_targets in (
+    (polyfills.list_index, list.index),
+    (polyfills.tuple_index, tuple.index),
+    (polyfills.sequence_count, list.count, tuple.count),
+    (polyfills.list_remove, list.remove),
+    (polyfills.list_sort, list.sort),
+    (polyfills.dict_update, dict.update, collections.OrderedDict.update),
+    (polyfills.dict_fromkeys, dict.fromkeys),
+    (polyfills.set_update, set.update),
+    (polyfills.set_union, set.union, frozenset.union),
+    (polyfills.set_intersection, set.intersection, frozenset.intersection),
+    (polyfills.set_difference, set.difference, frozenset.difference),
+    (polyfills.set_issubset, set.issubset, frozenset.issubset),
+    (polyfills.set_issuperset, set.issuperset, frozenset.issuperset),
+):
+    inline(_python, *_targets)
+
+
+def _list(tr: Tracer, value: Value) -> ListValue:
+    looked = tr.look(value)
+    if not isinstance(looked, ListValue):
+        graph_break("unsupported-operation", operation="a list method", types=looked.python_type(tr).__name__)
+    return looked
+
+
+def _dict(tr: Tracer, value: Value) -> DictValue:
+    looked = tr.look(value)
+    if not isinstance(looked, DictValue):
+        graph_break("unsupported-operation", operation="a dict method", types=looked.python_type(tr).__name__)
+    return looked
+
+
+def _set(tr: Tracer, value: Value) -> SetValue:
+    looked = tr.look(value)
+    if not isinstance(looked, SetValue):
+        graph_break("unsupported-operation", operation="a set method", types=looked.python_type(tr).__name__)
+    return looked
+
+
+@rule(list.append)
+def _append(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    _list(tr, args[0]).append(tr, args[1])
+    return tr.constant(None)
+
+
+@rule(list.extend)
+def _extend(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _list(tr, args[0])
+    for item in list(tr.unpack(args[1])):
+        target.append(tr, item)
+    return tr.constant(None)
+
+
+@rule(list.insert)
+def _insert(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _list(tr, args[0])
+    items = list(target.items(tr))
+    items.insert(tr.index_of(args[1]), args[2])
+    target.replace(tr, items)
+    return tr.constant(None)
+
+
+@rule(list.pop)
+def _pop(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _list(tr, args[0])
+    items = list(target.items(tr))
+    index = tr.index_of(args[1]) if len(args) > 1 else -1
+    if not -len(items) <= index < len(items):
+        tr.raise_error(IndexError, "pop index out of range" if items else "pop from empty list")
+    item = items.pop(index)
+    target.replace(tr, items)
+    return item
+
+
+@rule(list.clear)
+def _clear(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    _list(tr, args[0]).replace(tr, [])
+    return tr.constant(None)
+
+
+@rule(list.reverse)
+def _reverse(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _list(tr, args[0])
+    target.replace(tr, target.items(tr)[::-1])
+    return tr.constant(None)
+
+
+@rule(list.copy)
+def _copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return ListValue(list(_list(tr, args[0]).items(tr)))
+
+
+@rule(dict.get)
+def _get(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    found = _dict(tr, args[0]).find(tr, tr.look(args[1]).hash_key(tr))
+    if found is not None:
+        return found
+    return args[2] if len(args) > 2 else tr.constant(None)
+
+
+@rule(dict.setdefault, collections.OrderedDict.setdefault)
+def _setdefault(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target, key = _dict(tr, args[0]), tr.look(args[1])
+    found = target.find(tr, key.hash_key(tr))
+    if found is not None:
+        return found
+    value = args[2] if len(args) > 2 else tr.constant(None)
+    target.set_item(tr, key, value)
+    return value
+
+
+@rule(dict.pop, collections.OrderedDict.pop)
+def _dict_pop(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    key = tr.look(args[1])
+    found = _dict(tr, args[0]).remove(tr, key.hash_key(tr))
+    if found is not None:
+        return found
+    default = args[2] if len(args) > 2 else kwargs.get("default")
+    if default is None:
+        tr.raise_value(KeyError, [key])
+    return default
+
+
+@rule(dict.popitem)
+def _popitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    from segue.capture.values.sequence import TupleValue
+
+    target = _dict(tr, args[0])
+    entries = target.load(tr)
+    if not entries:
+        tr.raise_error(KeyError, "popitem(): dictionary is empty")
+    key = next(reversed(entries))
+    name, value = entries[key]
+    target.remove(tr, key)
+    return TupleValue([name, value])
+
+
+@rule(dict.clear)
+def _dict_clear(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _dict(tr, args[0])
+    for key in list(target.load(tr)):
+        target.remove(tr, key)
+    return tr.constant(None)
+
+
+@rule(dict.copy, collections.OrderedDict.copy)
+def _dict_copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _dict(tr, args[0])
+    if target.cls not in (dict, collections.OrderedDict):
+        graph_break("opaque-call", function="copy() of a dict class")
+    return DictValue(dict(target.load(tr)), target.cls)
+
+
+for _kind in ("keys", "values", "items"):
+
+    def _view(tr: Tracer, args: Args, kwargs: Kwargs, kind: str = _kind) -> Value:
+        return DictView(_dict(tr, args[0]), kind)
+
+    rule(getattr(dict, _kind), getattr(collections.OrderedDict, _kind))(_view)
+
+
+@rule(set.add)
+def _add(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    _set(tr, args[0]).add(tr, args[1])
+    return tr.constant(None)
+
+
+@rule(set.discard)
+def _discard(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    _set(tr, args[0]).remove(tr, args[1])
+    return tr.constant(None)
+
+
+@rule(set.remove)
+def _remove(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if not _set(tr, args[0]).remove(tr, args[1]):
+        tr.raise_value(KeyError, [args[1]])
+    return tr.constant(None)
+
+
+@rule(set.clear)
+def _set_clear(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _set(tr, args[0])
+    tr.mutated(target)
+    target.entries.clear()
+    return tr.constant(None)
+
+
+@rule(set.copy, frozenset.copy)
+def _set_copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _set(tr, args[0])
+    return SetValue(dict(target.entries), target.cls)
+
+
+@rule(str.join)
+def _join(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    pieces = ListValue(list(tr.unpack(args[1])))
+    return tr.fold(str.join, [args[0], pieces], {})
+
+
+_Generator = type(_ for _ in ())
+
+
+@rule(_Generator.send)
+def _send(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    generator = tr.look(args[0])
+    if not isinstance(generator, GeneratorValue):
+        graph_break("generator", what="a generator of the program")
+    yielded = generator.send(tr, args[1])
+    if yielded is None:
+        tr.raise_value(StopIteration, [generator.frame.result] if generator.frame.result else [])
+    return yielded
+
+
+@rule(_Generator.throw, _Generator.close)
+def _throw(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    from segue.capture.breaks import Raised
+    from segue.capture.values.object import ExceptionValue
+
+    generator = tr.look(args[0])
+    if not isinstance(generator, GeneratorValue) or not generator.started:
+        graph_break("generator", what="throw() or close()")
+    closing = len(args) == 1
+    exception = ExceptionValue(GeneratorExit, []) if closing else tr.look(args[-2] if len(args) == 4 else args[-1])
+    if len(args) == 4:
+        exception = tr.look(args[2])
+    if not isinstance(exception, ExceptionValue):
+        graph_break("generator", what="throw() of this exception")
+    try:
+        yielded = generator.throw(tr, exception)
+    except Raised as r:
+        if closing and r.value is exception:
+            return tr.constant(None)
+        raise
+    if closing:
+        if yielded is not None:
+            tr.raise_error(RuntimeError, "generator ignored GeneratorExit")
+        return tr.constant(None)
+    if yielded is None:
+        tr.raise_value(StopIteration, [generator.frame.result] if generator.frame.result else [])
+    return yielded

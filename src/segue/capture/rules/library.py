@@ -1,0 +1,130 @@
+"""The standard library's C functions: operator, functools, itertools."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from segue.capture import operators
+from segue.capture.breaks import graph_break
+from segue.capture.rules import inline, polyfills, rule
+from segue.capture.values.base import Value
+from segue.capture.values.function import PartialValue
+from segue.capture.values.iterator import CombinedIterator
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+inline(polyfills.reduce_, functools.reduce)
+
+
+@rule(functools.partial)
+def _partial(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    inner = tr.look(args[0])
+    if isinstance(inner, PartialValue):
+        return PartialValue(inner.function, [*inner.args, *args[1:]], {**inner.kwargs, **kwargs})
+    return PartialValue(inner, list(args[1:]), dict(kwargs))
+
+
+def _iterator(kind: Any, python: Any) -> None:
+    def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        body = tr.call(tr.pinned(python), args, kwargs)
+        return CombinedIterator(kind, args, kwargs, body, born=tr.here)
+
+    rule(kind)(make)
+
+
+for _kind, _python in (
+    (itertools.chain, polyfills.chain_),
+    (itertools.repeat, polyfills.repeat_),
+    (itertools.count, polyfills.count_),
+    (itertools.cycle, polyfills.cycle_),
+    (itertools.islice, polyfills.islice_),
+    (itertools.product, polyfills.product_),
+    (itertools.pairwise, polyfills.pairwise_),
+    (itertools.accumulate, polyfills.accumulate_),
+    (itertools.starmap, polyfills.starmap_),
+    (itertools.takewhile, polyfills.takewhile_),
+    (itertools.dropwhile, polyfills.dropwhile_),
+    (itertools.zip_longest, polyfills.zip_longest_),
+    (itertools.combinations, polyfills.combinations_),
+):
+    _iterator(_kind, _python)
+
+
+def _binary(function: Callable[..., Any], symbol: str) -> None:
+    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        return operators.binary(tr, symbol, args[0], args[1])
+
+    rule(function)(call)
+
+
+def _comparison(function: Callable[..., Any], symbol: str) -> None:
+    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        return operators.compare(tr, symbol, args[0], args[1])
+
+    rule(function)(call)
+
+
+def _unary(function: Callable[..., Any], opname: str) -> None:
+    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        return operators.unary(tr, opname, args[0])
+
+    rule(function)(call)
+
+
+for _symbol, (_function, _) in operators.BINARY.items():
+    _binary(_function, _symbol)
+for _symbol, _function in operators.INPLACE.items():
+    _binary(_function, _symbol + "=")
+for _symbol, (_function, _, _) in operators.COMPARE.items():
+    _comparison(_function, _symbol)
+for _opname, (_function, _) in operators.UNARY.items():
+    _unary(_function, _opname)
+
+
+@rule(operator.not_)
+def _not(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(not tr.truth(args[0]))
+
+
+@rule(operator.truth)
+def _truth(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(tr.truth(args[0]))
+
+
+@rule(operator.is_)
+def _is(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(operators.identical(tr, args[0], args[1]))
+
+
+@rule(operator.is_not)
+def _is_not(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(not operators.identical(tr, args[0], args[1]))
+
+
+@rule(operator.getitem)
+def _getitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.look(args[0]).get_item(tr, args[1])
+
+
+@rule(operator.setitem)
+def _setitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    tr.look(args[0]).set_item(tr, args[1], args[2])
+    return tr.constant(None)
+
+
+@rule(operator.contains)
+def _contains(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(tr.look(args[0]).contains(tr, args[1]))
+
+
+@rule(functools.cmp_to_key, operator.length_hint)
+def _unsupported(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    graph_break("opaque-call", function="cmp_to_key or length_hint")

@@ -1,0 +1,130 @@
+"""PyTorch's thread state: grad mode, autocast, and questions about the compiler."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from segue.capture.breaks import graph_break
+from segue.capture.rules import rule
+from segue.capture.values.base import Value
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+SETTERS = (
+    torch._C._set_grad_enabled,
+    torch.set_autocast_enabled,
+    torch.set_autocast_dtype,
+    torch.set_autocast_cache_enabled,
+    torch.autocast_increment_nesting,
+    torch.autocast_decrement_nesting,
+    torch.clear_autocast_cache,
+)
+"""Functions that change the state under which tensor operations run; they become nodes of the graph."""
+
+READERS = (
+    torch.is_grad_enabled,
+    torch.is_autocast_enabled,
+    torch.is_autocast_cpu_enabled,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+    torch.get_autocast_gpu_dtype,
+    torch.get_autocast_cpu_dtype,
+    torch._C._is_autocast_available,
+    torch.is_inference_mode_enabled,
+)
+"""Functions that read that state; the guard on the global state covers what they give."""
+
+
+def _setter(function: Any) -> None:
+    def set_state(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        objects = [tr.look(a).concrete(tr) for a in args]
+        keywords = {k: tr.look(v).concrete(tr) for k, v in kwargs.items()}
+        tr.graph.graph.call_function(function, tuple(objects), keywords)
+        tr.changes += 1
+        return tr.constant(function(*objects, **keywords))
+
+    rule(function)(set_state)
+
+
+def _reader(function: Any) -> None:
+    def read_state(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        objects = [tr.look(a).concrete(tr) for a in args]
+        return tr.constant(function(*objects, **{k: tr.look(v).concrete(tr) for k, v in kwargs.items()}))
+
+    rule(function)(read_state)
+
+
+for _function in SETTERS:
+    _setter(_function)
+for _function in READERS:
+    _reader(_function)
+
+
+def _fixed(value: Any, *functions: Any) -> None:
+    def give(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        return tr.constant(value)
+
+    rule(*functions)(give)
+
+
+_fixed(
+    False,
+    torch.jit.is_scripting,
+    torch.jit.is_tracing,
+    torch._C._is_tracing,
+    torch.compiler.is_exporting,
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+    torch.onnx.is_in_onnx_export,
+)
+_fixed(None, torch._C._get_tracing_state)
+_fixed(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._C._is_torch_function_enabled)
+
+
+@rule(torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack)
+def _no_modes(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(0)
+
+
+@rule(torch._C._log_api_usage_once, torch._C._log_api_usage_metadata)
+def _usage(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(None)
+
+
+@rule(torch.manual_seed, torch.seed, torch.set_rng_state, torch.get_rng_state, torch.set_default_dtype)
+def _global_effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    graph_break("side-effect-call", function="a function that sets PyTorch's global state")
+
+
+@contextlib.contextmanager
+def preserved() -> Iterator[None]:
+    """Put the thread state back as it was: capture follows the program's changes and must leave none."""
+    grad = torch.is_grad_enabled()
+    devices = [d for d in ("cpu", "cuda") if torch._C._is_autocast_available(d)]
+    autocast = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
+    cache = torch.is_autocast_cache_enabled()
+    nesting = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(grad)
+        for device, enabled, dtype in autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        torch.set_autocast_cache_enabled(cache)
+        now = torch.autocast_increment_nesting() - 1
+        torch.autocast_decrement_nesting()
+        for _ in range(now, nesting):
+            torch.autocast_increment_nesting()
+        for _ in range(nesting, now):
+            torch.autocast_decrement_nesting()

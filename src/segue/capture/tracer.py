@@ -1,0 +1,516 @@
+"""One capture: from the live state at a gate to the description of a segment.
+
+The tracer holds the capture's own state (the program so far, the graph, what was written) and the services that values
+and instructions use.  It reads the program's objects and never changes one.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+import torch
+
+from segue.capture import realise
+from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, graph_break
+from segue.capture.frame import Frame
+from segue.capture.graph import GraphBuilder
+from segue.capture.operations import is_tensor_operation
+from segue.capture.values.base import MISSING, Lazy, Value
+from segue.capture.values.function import FunctionValue
+from segue.capture.values.known import PRIMITIVES, Known
+from segue.capture.values.mapping import DictValue, SetValue
+from segue.capture.values.number import ARITHMETIC, NumberValue, compute_number
+from segue.capture.values.object import ExceptionValue
+from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
+from segue.frames.code import Code, Instruction
+from segue.guards.program import Program
+from segue.guards.source import Pinned, Source
+
+V = TypeVar("V", bound=Value)
+
+
+@dataclass
+class BreakSite:
+    """Where and why capture left off."""
+
+    kind: str
+    reason: str
+    frames: list[tuple[types.CodeType, Instruction]]
+    """The captured frames, outermost first, with the instruction that each was at."""
+
+
+@dataclass
+class Limits:
+    """What bounds one capture, from the configuration."""
+
+    unroll: int = 128
+    budget: int = 200_000
+    depth: int = 120
+    fullgraph: bool = False
+    break_at: Callable[[Code, int], bool] | None = None
+
+
+@dataclass
+class LoopFacts:
+    """What earlier captures of a function learned, which later ones must respect."""
+
+    in_place: set[int] = field(default_factory=set)
+    """Headers of loops that are not unrolled."""
+
+
+class LeaveOff(Exception):
+    """The segment ends before an instruction of the root frame."""
+
+    def __init__(self, index: int, at_gate: bool, site: BreakSite | None) -> None:
+        super().__init__(index)
+        self.index = index
+        self.at_gate = at_gate
+        self.site = site
+
+
+class Tracer:
+    """The state of one capture attempt; see `segue.capture.capture`."""
+
+    enum_type: type = type(enum.Enum)
+
+    def __init__(
+        self,
+        limits: Limits,
+        loops: LoopFacts,
+        marks: dict[int, BreakSite],
+        symbolic: Callable[[Source, Any], bool],
+    ) -> None:
+        self.limits = limits
+        self.loops = loops
+        self.marks = marks
+        self._symbolic = symbolic
+        self.program = Program()
+        self.graph = GraphBuilder()
+        self.frames: list[Frame] = []
+        self.root: Frame | None = None
+        self.handled: Value = self.constant(None)
+        self.here = -1
+        self.changes = 0
+        self.instructions = 0
+        self.guarded_numbers: dict[Source, Any] = {}
+        self.classes: dict[type, dict[str, Any]] = {}
+        self.written: dict[int, Value] = {}
+        self.looked: list[Value] = []
+        self._tracked: dict[int, tuple[Any, Value]] = {}
+        self._overlays: dict[int, DictValue] = {}
+        self._iterations: dict[tuple[int, int], int] = {}
+        self._entered: set[int] = set()
+        self._started = False
+        self._snapshot: tuple[list[Value], int, int, int] = ([], 0, 0, 0)
+        self._operation_run = False
+
+    # --- values of objects ------------------------------------------------------------------------
+
+    def constant(self, obj: Any) -> Known:
+        """A known object that needs no guard."""
+        return Known(obj)
+
+    def plain_value(self, obj: Any) -> Value:
+        """The value of an object that an operation on constants gave."""
+        if isinstance(obj, (tuple, torch.Size)) and type(obj) in (tuple, torch.Size):
+            return TupleValue([self.plain_value(x) for x in obj], type(obj))
+        if type(obj) is list:
+            return ListValue([self.plain_value(x) for x in obj])
+        if type(obj) is dict:
+            return DictValue({k: (self.plain_value(k), self.plain_value(v)) for k, v in obj.items()})
+        if type(obj) is set:
+            return SetValue({k: self.plain_value(k) for k in obj})
+        if type(obj) is slice:
+            from segue.capture.values.sequence import SliceValue
+
+            return SliceValue(*(self.plain_value(p) for p in (obj.start, obj.stop, obj.step)))
+        return Known(obj)
+
+    def plain(self, value: Value) -> Value:
+        """The value itself, looked at."""
+        return self.look(value)
+
+    def pinned(self, obj: Any) -> Value:
+        """An object whose owner is guarded already, or that never changes its place."""
+        return self.wrap(obj, Pinned(obj))
+
+    def wrap(self, obj: Any, source: Source) -> Value:
+        """The value of an object of the program; nothing is guarded until it is looked at."""
+        return Lazy(obj, source)
+
+    def look(self, value: Value) -> Value:
+        """What kind of value a lazy one is; guards its type."""
+        if not isinstance(value, Lazy):
+            return value
+        if value.looked is None:
+            assert value.source is not None
+            value.looked = self._realise(value.real, value.source)
+        return value.looked
+
+    def _realise(self, obj: Any, source: Source) -> Value:
+        known = self._tracked.get(id(obj))
+        if known is not None:
+            self._same_object(known[1], source)
+            return known[1]
+        if type(obj) in (int, float) and not isinstance(source, Pinned) and self._symbolic(source, obj):
+            self.program.check("type_is", source, type(obj))
+            return NumberValue(obj, source)
+        return realise.realise(self, obj, source)
+
+    def _same_object(self, value: Value, source: Source) -> None:
+        assert value.source is not None
+        if source != value.source and not (isinstance(source, Pinned) and isinstance(value.source, Pinned)):
+            self.program.check_pair("is", source, value.source)
+
+    def track(self, obj: Any, value: V) -> V:
+        """Remember the one value of an object that has identity."""
+        self._tracked[id(obj)] = (obj, value)
+        self.looked.append(value)
+        return value
+
+    def tracked(self, obj: Any) -> Value | None:
+        """The value of an object, if it was looked at."""
+        known = self._tracked.get(id(obj))
+        return known[1] if known else None
+
+    def instance_dict(self, owner: Value, real: Any, source: Source) -> DictValue:
+        """The `__dict__` of an instance of the program."""
+        return self.namespace(real.__dict__, source)
+
+    def namespace(self, real: dict[str, Any], source: Source) -> DictValue:
+        """A dict of names that the program owns: globals or an instance dict."""
+        known = self.tracked(real)
+        if isinstance(known, DictValue):
+            return known
+        return self.track(real, DictValue(None, dict, source, real))
+
+    def own_namespace(self, value: Value) -> DictValue:
+        """The instance dict of a value that is about to be written."""
+        from segue.capture.values.object import ObjectValue
+
+        own = value.namespace(self) if isinstance(value, ObjectValue) else None
+        if own is None:
+            graph_break("unsupported-attribute", name="", type=value.python_type(self).__name__, verb="written")
+        return own
+
+    def overlay_of(self, value: Value) -> DictValue:
+        """What capture has written to an object that has no instance dict of its own here."""
+        return self._overlays.setdefault(id(value), DictValue({}))
+
+    def new_dict(self, entries: dict[str, Value]) -> DictValue:
+        """A dict made by the program, with string keys."""
+        return DictValue({k: (self.constant(k), v) for k, v in entries.items()})
+
+    def size_of(self, tensor: Any) -> Value:
+        """The shape of a tensor as the program sees it."""
+        return TupleValue([self.constant(int(n)) for n in tensor.fake.shape], torch.Size)
+
+    # --- guards -----------------------------------------------------------------------------------
+
+    def guard_value(self, source: Source, obj: Any) -> None:
+        """The object at a source is this one: by equality for plain constants, else by identity."""
+        if isinstance(source, Pinned):
+            return
+        if isinstance(obj, PRIMITIVES):
+            if type(obj) in (int, float):
+                self.guarded_numbers[source] = obj
+            self.program.check("equals", source, obj)
+        elif isinstance(obj, torch.device):
+            self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
+        elif isinstance(obj, range):
+            self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
+        else:
+            self.program.check_is(source, obj)
+
+    def guard_class(self, cls: type, name: str) -> None:
+        """The lookup of `name` on a user's class gives what it gives now."""
+        from segue.capture.attributes import lookup
+
+        if cls.__flags__ & 1 << 9:
+            self.classes.setdefault(cls, {}).setdefault(name, lookup(cls, name))
+
+    def mutated(self, value: Value) -> None:
+        """A value is being changed; one of the program's own must be written back."""
+        self.changes += 1
+        if value.source is not None:
+            self.written.setdefault(id(value), value)
+
+    # --- services ---------------------------------------------------------------------------------
+
+    def truth(self, value: Value) -> bool:
+        """`bool(value)`."""
+        return self.look(value).truth(self)
+
+    def index_of(self, value: Value) -> int:
+        """The int that a value gives as an index."""
+        value = self.look(value)
+        if isinstance(value, (Known, NumberValue)) and isinstance(value.real, int):
+            return int(value.concrete(self))
+        from segue.capture.attributes import special_method
+        from segue.capture.values.tensor import TensorValue
+
+        if isinstance(value, TensorValue):
+            graph_break("data-dependent-value", operation="an index")
+        method = special_method(self, value, "__index__")
+        if method is None:
+            name = value.python_type(self).__name__
+            self.raise_error(TypeError, f"'{name}' object cannot be interpreted as an integer")
+        return self.index_of(self.call(method, [], {}))
+
+    def unpack(self, value: Value, at_most: int | None = None) -> list[Value]:
+        """The items that iterating over a value gives."""
+        value = self.look(value)
+        if isinstance(value, SequenceValue):
+            return value.items(self)
+        iterator = self.look(value.iterate(self))
+        items: list[Value] = []
+        while at_most is None or len(items) < at_most:
+            item = iterator.next(self)
+            if item is None:
+                break
+            items.append(item)
+            self.count_instruction()
+        return items
+
+    def mapping_items(self, value: Value) -> list[tuple[Value, Value]]:
+        """The entries of a mapping."""
+        value = self.look(value)
+        if isinstance(value, DictValue):
+            return list(value.load(self).values())
+        keys = self.unpack(self.call(value.get_attribute(self, "keys"), [], {}))
+        return [(k, value.get_item(self, k)) for k in keys]
+
+    def call(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """`function(*args, **kwargs)`."""
+        function = self.look(function)
+        if isinstance(function, FunctionValue) and function.real is not MISSING:
+            from segue.capture.rules import find_rule
+
+            rule = find_rule(function.real)
+            if rule is not None or is_tensor_operation(function.real):
+                assert function.source is not None
+                if not isinstance(function.source, Pinned):
+                    self.program.check_is(function.source, function.real)
+                if rule is not None:
+                    return rule(self, args, kwargs)
+                return self.graph.call(self, "call_function", function.real, args, kwargs)
+        return function.call(self, args, kwargs)
+
+    def is_tensor_operation(self, target: Any) -> bool:
+        """Whether a call of `target` is a node of the graph."""
+        return is_tensor_operation(target)
+
+    def is_pure(self, target: Any) -> bool:
+        """Whether `target` may be called during capture when its arguments are constants."""
+        from segue.capture.rules.pure import is_pure
+
+        return is_pure(target)
+
+    def fold(self, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Compute a pure function of constants."""
+        args = [self.look(a) for a in args]
+        if target in ARITHMETIC and not kwargs and any(isinstance(a, NumberValue) for a in args):
+            if all(isinstance(a, (Known, NumberValue)) for a in args):
+                return compute_number(self, target, *args)
+        keywords = {k: self.look(v) for k, v in kwargs.items()}
+        if not all(a.is_constant() or isinstance(a, (NumberValue, SequenceValue, DictValue)) for a in (*args, *keywords.values())):
+            from segue.capture.calls import name_of
+
+            graph_break("opaque-call", function=name_of(target))
+        objects = [self.python_object(a) for a in args]
+        try:
+            result = target(*objects, **{k: self.python_object(v) for k, v in keywords.items()})
+        except Exception as e:
+            self.raise_error(type(e), *e.args)
+        return self.plain_value(result)
+
+    def python_object(self, value: Value) -> Any:
+        """A fresh Python object equal to a value made of constants."""
+        value = self.look(value)
+        if isinstance(value, ListValue) and value.cls is list:
+            return [self.python_object(i) for i in value.items(self)]
+        if isinstance(value, TupleValue) and value.cls in (tuple, torch.Size):
+            return value.cls(self.python_object(i) for i in value.items(self))
+        if isinstance(value, DictValue) and value.cls is dict:
+            return {k: self.python_object(v) for k, (_, v) in value.load(self).items()}
+        return value.concrete(self)
+
+    def wrapped_callable(self, target: Any) -> Value | None:
+        """The function inside a wrapper that only affects compilation, or a cached function."""
+        from segue.capture.rules.wrappers import unwrap
+
+        return unwrap(self, target)
+
+    def new_builtin(self, cls: type, new: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """An instance of a class that derives from a built-in one."""
+        from segue.capture.rules.types import new_builtin
+
+        return new_builtin(self, cls, new, args, kwargs)
+
+    def init_builtin(self, made: Value, init: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
+        """Run a built-in class's `__init__` on an instance."""
+        from segue.capture.rules.types import init_builtin
+
+        init_builtin(self, made, init, args, kwargs)
+
+    def run_inlined(self, frame: Frame) -> Value:
+        """Run the frame of an inlined call."""
+        if len(self.frames) >= self.limits.depth:
+            graph_break("depth", depth=len(self.frames))
+        return frame.run(self)
+
+    # --- exceptions of the program ----------------------------------------------------------------
+
+    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise an exception of the program with constant arguments."""
+        self.raise_value(cls, [self.plain_value(a) for a in args])
+
+    def raise_value(self, cls: type[BaseException], args: list[Value]) -> NoReturn:
+        """Raise an exception of the program."""
+        value = ExceptionValue(cls, args)
+        value.context = self.handled
+        value.origin = self.here
+        value.born = self.here
+        raise Raised(value)
+
+    def traceback_of(self, exception: ExceptionValue) -> Value:
+        """The traceback that `__exit__` gets; only the interpreter can make one."""
+        from segue.capture.values.object import ObjectValue
+
+        made = ObjectValue(types.TracebackType)
+        made.born = exception.origin
+        return made
+
+    def made_by_interpreter(self, value: ExceptionValue) -> NoReturn:
+        """Begin again, leaving to the interpreter the instruction that raises this exception."""
+        self.give_back(value.origin if value.origin >= 0 else value.born, f"an exception of class {value.cls.__name__}")
+
+    def give_back(self, index: int, what: str) -> NoReturn:
+        """Begin again with a break at a root instruction whose result cannot be rebuilt."""
+        site = BreakSite("rebuild", KINDS["rebuild"].reason.format(what=what), self._frames_at(index))
+        if index < 0 or index in self.marks:
+            raise CannotRebuild(what)
+        self.marks[index] = site
+        raise Restart
+
+    def _frames_at(self, index: int) -> list[tuple[types.CodeType, Instruction]]:
+        assert self.root is not None
+        code = self.root.code
+        return [(code.original, code.instructions[max(index, 0)])]
+
+    # --- events while frames run ------------------------------------------------------------------
+
+    def enter_operation(self) -> None:
+        """An operation is about to run on fake tensors: its in-place effect on them cannot be taken back."""
+        self._operation_run = True
+
+    def before_root_instruction(self, frame: Frame, i: Instruction) -> None:
+        """Leave off where a mark says so; remember the state before the instruction."""
+        self.here = i.index
+        if i.index in self.marks:
+            raise LeaveOff(i.index, False, self.marks[i.index])
+        if i.opname == "FOR_ITER" and i.index in self.loops.in_place:
+            raise LeaveOff(i.index, False, None)
+        if self._started and self.limits.break_at and self.limits.break_at(frame.code, i.index):
+            raise LeaveOff(i.index, False, BreakSite("forced", KINDS["forced"].reason, self.sites()))
+        self._started = True
+        self._operation_run = False
+        self._snapshot = (list(frame.stack), self.changes, len(self.graph.graph.nodes), self.graph.n_operations)
+
+    def root_broke(self, frame: Frame, i: Instruction, broke: GraphBreak) -> NoReturn:
+        """A break belongs to this root instruction: leave off before it, from a clean state."""
+        site: BreakSite = broke.site  # type: ignore[attr-defined]
+        self._keep_loops_in_place(frame.code, i.index)
+        stack, changes, n_nodes, n_operations = self._snapshot
+        untouched = self.changes == changes and len(self.graph.graph.nodes) == n_nodes and not self._operation_run
+        if untouched:
+            frame.stack[:] = stack
+            raise LeaveOff(i.index, False, site)
+        self.marks[i.index] = site
+        raise Restart
+
+    def root_raised(self, frame: Frame, i: Instruction, raised: Raised) -> NoReturn:
+        """An exception leaves the function: the interpreter raises it."""
+        cls = raised.value.cls
+        broke = GraphBreak(KINDS["raise"], KINDS["raise"].reason.format(type=cls.__name__))
+        self.locate(broke)
+        self.root_broke(frame, i, broke)
+
+    def locate(self, broke: GraphBreak) -> None:
+        """Note the captured frames at which a break happened, where it happened first."""
+        if not hasattr(broke, "site"):
+            broke.site = BreakSite(broke.kind.id, broke.reason, self.sites())  # type: ignore[attr-defined]
+
+    def sites(self) -> list[tuple[types.CodeType, Instruction]]:
+        """The captured frames now, outermost first."""
+        return [(f.code.original, f.current) for f in self.frames if f.current is not None]
+
+    def stack_trace(self) -> str:
+        """The captured frames as text, for graph nodes."""
+        lines = []
+        for code, i in self.sites():
+            lines.append(f'  File "{code.co_filename}", line {i.position.lineno}, in {code.co_name}')
+        return "\n".join(lines)
+
+    def count_instruction(self) -> None:
+        """Keep to the capture budget."""
+        self.instructions += 1
+        if self.instructions > self.limits.budget:
+            self.instructions = 0
+            graph_break("budget", count=self.limits.budget)
+
+    # --- loops ------------------------------------------------------------------------------------
+
+    def loop_iteration(self, frame: Frame, header: int) -> None:
+        """FOR_ITER gave an item."""
+        self._count_iteration(frame, header)
+
+    def loop_done(self, frame: Frame, header: int) -> None:
+        """FOR_ITER is at its end."""
+        self._iterations.pop((id(frame), header), None)
+
+    def loop_back(self, frame: Frame, header: int) -> None:
+        """A jump back to a loop's header."""
+        if frame.code.instructions[header].opname == "FOR_ITER":
+            return
+        if frame is self.root and header in self.loops.in_place:
+            raise LeaveOff(header, True, None)
+        self._count_iteration(frame, header)
+
+    def _count_iteration(self, frame: Frame, header: int) -> None:
+        key = (id(frame), header)
+        count = self._iterations[key] = self._iterations.get(key, 0) + 1
+        if frame is self.root:
+            self._entered.add(header)
+        if count <= self.limits.unroll or self.limits.fullgraph:
+            return
+        if frame is not self.root:
+            graph_break("loop", why=f"it has more than {self.limits.unroll} iterations")
+        self.loops.in_place.add(header)
+        raise Restart
+
+    def _keep_loops_in_place(self, code: Code, index: int) -> None:
+        """A break inside loops that this segment entered: their iterations are compiled one by one."""
+        if self.limits.fullgraph:
+            return
+        around = [loop.header for loop in code.enclosing_loops(index)]
+        entered = [h for h in around if h in self._entered and h not in self.loops.in_place]
+        self.loops.in_place.update(around)
+        if entered:
+            raise Restart
+
+
+class CannotRebuild(Exception):
+    """A segment that nothing can be made of: the interpreter runs on from the gate."""
+
+
+def deep_recursion(limit: int = 20_000) -> int:
+    """Raise Python's recursion limit for a capture; returns the old one."""
+    old = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(old, limit))
+    return old

@@ -1,0 +1,301 @@
+"""Functions, cells, bound methods, partials, super."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from segue.capture.breaks import graph_break
+from segue.capture.values.base import MISSING, Value
+from segue.guards.source import Attr, CellContents, Item, Pinned
+
+if TYPE_CHECKING:
+    from segue.capture.rebuild import Rebuilder
+    from segue.capture.tracer import Tracer
+    from segue.capture.values.mapping import DictValue
+    from segue.guards.source import Source
+
+
+class CellValue(Value):
+    """A closure cell; `contents` is None when it is empty."""
+
+    def __init__(self, contents: Value | None, source: Source | None = None, real: Any = MISSING) -> None:
+        self.contents = contents
+        self.source = source
+        self.real = real
+        self.changed = False
+
+    def __repr__(self) -> str:
+        return f"Cell({self.contents})"
+
+    def python_type(self, tr: Tracer) -> type:
+        return types.CellType
+
+    @staticmethod
+    def of(tr: Tracer, cell: Any, source: Source) -> CellValue:
+        """The value of a cell that the program owns."""
+        known = tr.tracked(cell)
+        if known is not None:
+            assert isinstance(known, CellValue)
+            return known
+        try:
+            contents: Value | None = tr.wrap(cell.cell_contents, CellContents(source))
+        except ValueError:
+            tr.program.check("cell_empty", source)
+            contents = None
+        return tr.track(cell, CellValue(contents, source, cell))
+
+    def store(self, tr: Tracer, value: Value | None) -> None:
+        """Write the cell, or empty it."""
+        tr.mutated(self)
+        self.contents = value
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        return to.cell(self)
+
+    def write_back(self, to: Rebuilder) -> None:
+        """Emit the effect that writes the program's own cell."""
+        assert self.source is not None
+        cell = to.program.fetch(self.source)
+        if self.contents is None:
+            to.program.effect("clear_cell", cell)
+        else:
+            to.program.effect("store_cell", cell, to.register(self.contents))
+
+
+class FunctionValue(Value):
+    """A Python function: one that capture made, or one of the program with a guard on its code."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        namespace: DictValue,
+        name: str,
+        defaults: list[Value],
+        keyword_defaults: dict[str, Value],
+        closure: list[CellValue],
+        source: Source | None = None,
+        real: Any = MISSING,
+    ) -> None:
+        self.code = code
+        self.namespace = namespace
+        self.name = name
+        self.defaults = defaults
+        self.keyword_defaults = keyword_defaults
+        self.closure = closure
+        self.source = source
+        self.real = real
+        self.annotations: Value | None = None
+        self.attributes: DictValue | None = None
+        self.qualname = code.co_qualname
+
+    def __repr__(self) -> str:
+        return f"Function({self.name})"
+
+    def python_type(self, tr: Tracer) -> type:
+        return types.FunctionType
+
+    @staticmethod
+    def of(tr: Tracer, function: types.FunctionType, source: Source) -> FunctionValue:
+        """The value of a function of the program; guards its code."""
+        if not isinstance(source, Pinned):
+            tr.program.check_is(Attr(source, "__code__"), function.__code__)
+        defaults, cells = Attr(source, "__defaults__"), Attr(source, "__closure__")
+        keyword = Attr(source, "__kwdefaults__")
+        return FunctionValue(
+            function.__code__,
+            tr.namespace(function.__globals__, Attr(source, "__globals__")),
+            function.__name__,
+            [tr.wrap(d, Item(defaults, i)) for i, d in enumerate(function.__defaults__ or ())],
+            {
+                k: tr.wrap(d, _keyword_default(keyword, k))
+                for k, d in (function.__kwdefaults__ or {}).items()
+            },
+            [CellValue.of(tr, c, Item(cells, i)) for i, c in enumerate(function.__closure__ or ())],
+            source,
+            function,
+        )
+
+    def truth(self, tr: Tracer) -> bool:
+        return True
+
+    def call(self, tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        from segue.capture.calls import call_function
+
+        return call_function(tr, self, args, kwargs)
+
+    def hash_key(self, tr: Tracer) -> Any:
+        if self.source is None:
+            return self
+        tr.program.check_is(self.source, self.real)
+        return self.real
+
+    def own_attribute(self, tr: Tracer, name: str) -> Value | None:
+        from segue.guards.source import DictItem, InstanceDict
+
+        if self.attributes is not None and name in self.attributes.entries:
+            return self.attributes.entries[name][1]
+        if self.source is None or name not in self.real.__dict__:
+            return None
+        return tr.wrap(self.real.__dict__[name], DictItem(InstanceDict(self.source), name))
+
+    def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        if name in ("__name__", "__qualname__"):
+            return tr.constant(self.name if name == "__name__" else self.qualname)
+        if name == "__code__":
+            return tr.pinned(self.code)
+        if name == "__class__":
+            return tr.constant(types.FunctionType)
+        if name == "__globals__":
+            return self.namespace
+        if self.source is not None:
+            return tr.wrap(getattr(self.real, name), Attr(self.source, name))
+        if name == "__doc__":
+            consts = self.code.co_consts
+            return tr.constant(consts[0] if consts and isinstance(consts[0], str) else None)
+        if name == "__module__":
+            return tr.look(self.namespace.find(tr, "__name__") or tr.constant(None))
+        return super().special_attribute(tr, descriptor, name)
+
+    def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
+        from segue.capture.values.mapping import DictValue
+
+        value = tr.look(value)
+        if self.source is not None:
+            graph_break("unsupported-attribute", name=name, type="function", verb="written")
+        if name in ("__name__", "__qualname__"):
+            setattr(self, name.strip("_"), value.concrete(tr))
+            return
+        if name in ("__doc__", "__module__", "__annotations__", "__wrapped__") or not name.startswith("__"):
+            self.attributes = self.attributes or DictValue({})
+            self.attributes.store(tr, name, tr.constant(name), value)
+            return
+        graph_break("unsupported-attribute", name=name, type="function", verb="written")
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        return to.function(self)
+
+
+class MethodValue(Value):
+    """A bound method, of a Python function or of a C method."""
+
+    def __init__(self, function: Value, instance: Value, source: Source | None = None, real: Any = MISSING) -> None:
+        self.function = function
+        self.instance = instance
+        self.source = source
+        self.real = real
+
+    def __repr__(self) -> str:
+        return f"Method({self.function}, {self.instance})"
+
+    def python_type(self, tr: Tracer) -> type:
+        if isinstance(self.function, FunctionValue):
+            return types.MethodType
+        return types.BuiltinMethodType
+
+    def truth(self, tr: Tracer) -> bool:
+        return True
+
+    def call(self, tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.call(self.function, [self.instance, *args], kwargs)
+
+    def get_attribute(self, tr: Tracer, name: str) -> Value:
+        if name == "__self__":
+            return self.instance
+        if name == "__func__":
+            return self.function
+        return tr.look(self.function).get_attribute(tr, name)
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        function = self.function
+        real = function.real
+        if real is not MISSING and not isinstance(real, types.FunctionType):
+            return to.program.call(_bind, to.program.constant(real), to.register(self.instance))
+        return to.program.call(types.MethodType, to.register(function), to.register(self.instance))
+
+
+class PartialValue(Value):
+    """A `functools.partial`."""
+
+    def __init__(
+        self,
+        function: Value,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        source: Source | None = None,
+        real: Any = MISSING,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.source = source
+        self.real = real
+
+    def python_type(self, tr: Tracer) -> type:
+        return functools.partial
+
+    def truth(self, tr: Tracer) -> bool:
+        return True
+
+    def call(self, tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return tr.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def get_attribute(self, tr: Tracer, name: str) -> Value:
+        from segue.capture.values.sequence import TupleValue
+
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleValue(list(self.args))
+        if name == "keywords":
+            return tr.new_dict({k: v for k, v in self.kwargs.items()})
+        return super().get_attribute(tr, name)
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        operands = [self.function, *self.args, *self.kwargs.values()]
+        return to.program.call(functools.partial, *map(to.register, operands), keywords=tuple(self.kwargs))
+
+
+class SuperValue(Value):
+    """`super(cls, instance)`."""
+
+    def __init__(self, cls: type, instance: Value, start: type) -> None:
+        self.cls = cls
+        self.instance = instance
+        self.start = start
+
+    def python_type(self, tr: Tracer) -> type:
+        return super
+
+    def get_attribute(self, tr: Tracer, name: str) -> Value:
+        from segue.capture.attributes import bind
+
+        mro = self.start.__mro__
+        for cls in mro[mro.index(self.cls) + 1 :]:
+            if name in cls.__dict__:
+                tr.guard_class(self.start, name)
+                owner = None if isinstance(self.instance.real, type) else self.instance
+                return bind(tr, cls.__dict__[name], owner, self.start, name)
+        tr.raise_error(AttributeError, f"'super' object has no attribute '{name}'")
+
+    def rebuild(self, to: Rebuilder) -> int:
+        return to.program.call(super, to.program.constant(self.cls), to.register(self.instance))
+
+
+def _keyword_default(source: Source, name: str) -> Source:
+    from segue.guards.source import DictItem
+
+    return DictItem(source, name)
+
+
+def _bind(descriptor: Any, instance: Any) -> Any:
+    return descriptor.__get__(instance, type(instance))

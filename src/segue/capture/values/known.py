@@ -1,0 +1,171 @@
+"""A value that is simply known: a constant, a class, a module, a C function, a dtype, …"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from segue.capture.breaks import graph_break
+from segue.capture.values.base import MISSING, Lazy, Value
+from segue.guards.source import Attr, DictItem, InstanceDict, Pinned
+
+if TYPE_CHECKING:
+    from segue.capture.rebuild import Rebuilder
+    from segue.capture.tracer import Tracer
+    from segue.guards.source import Source
+
+PRIMITIVES = (int, float, bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented))
+"""Immutable types whose value is compared by a guard."""
+
+STABLE_MODULES = ("torch", "builtins", "math", "operator", "functools", "itertools", "collections", "typing", "enum")
+"""Modules whose attributes are taken as fixed once they were read."""
+
+IDENTITY_TYPES = (
+    type,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    torch.dtype,
+    torch.layout,
+    torch.memory_format,
+)
+"""Types whose objects are compared by identity and never change for capture."""
+
+
+class Known(Value):
+    """An object that capture may use as it is.
+
+    With a source, the first use of the object records the guard: equality for plain constants, identity for the rest.
+    """
+
+    def __init__(self, real: Any, source: Source | None = None) -> None:
+        self.real = real
+        self.source = source
+
+    def __repr__(self) -> str:
+        return f"Known({self.real!r})"
+
+    def python_type(self, tr: Tracer) -> type:
+        return type(self.real)
+
+    def is_constant(self) -> bool:
+        return True
+
+    def concrete(self, tr: Tracer) -> Any:
+        if self.source is not None:
+            tr.guard_value(self.source, self.real)
+        return self.real
+
+    def truth(self, tr: Tracer) -> bool:
+        if isinstance(self.real, (*PRIMITIVES, range)):
+            return bool(self.concrete(tr))
+        if hasattr(type(self.real), "__bool__") or hasattr(type(self.real), "__len__"):
+            self.unsupported(tr, "truth value")
+        return True
+
+    def length(self, tr: Tracer) -> int:
+        if isinstance(self.real, (str, bytes, range)):
+            return len(self.concrete(tr))
+        self.unsupported(tr, "len()")
+
+    def iterate(self, tr: Tracer) -> Value:
+        from segue.capture.values.iterator import SequenceIterator
+        from segue.capture.values.sequence import TupleValue
+
+        if isinstance(self.real, range):
+            return SequenceIterator(self, born=tr.here)
+        if isinstance(self.real, (str, bytes)):
+            return SequenceIterator(self, born=tr.here)
+        if isinstance(self.real, type) and issubclass(type(self.real), tr.enum_type):
+            members = [tr.pinned(m) for m in self.concrete(tr)]
+            return SequenceIterator(TupleValue(members), born=tr.here)
+        self.unsupported(tr, "iteration")
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        from segue.capture.operators import compute
+
+        if isinstance(self.real, type):
+            getter = getattr(self.real, "__class_getitem__", None)
+            if issubclass(type(self.real), tr.enum_type):
+                return tr.pinned(self.concrete(tr)[key.concrete(tr)])
+            if getter is None or not key.is_constant():
+                self.unsupported(tr, "subscript")
+            return tr.pinned(self.real[key.concrete(tr)])
+        if isinstance(self.real, (str, bytes, range)):
+            return compute(tr, lambda a, b: a[b], self, tr.plain(key))
+        self.unsupported(tr, "subscript")
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        if isinstance(self.real, (str, bytes, range)) and item.is_constant():
+            try:
+                return bool(item.concrete(tr) in self.concrete(tr))
+            except TypeError as e:
+                tr.raise_error(TypeError, str(e))
+        self.unsupported(tr, "membership test")
+
+    def hash_key(self, tr: Tracer) -> Any:
+        try:
+            hash(self.real)
+        except TypeError as e:
+            tr.raise_error(TypeError, str(e))
+        return self.concrete(tr)
+
+    def get_attribute(self, tr: Tracer, name: str) -> Value:
+        from segue.capture.attributes import class_get, generic_get
+
+        if isinstance(self.real, type):
+            return class_get(tr, self, name)
+        if isinstance(self.real, types.ModuleType):
+            return self._module_attribute(tr, name)
+        return generic_get(tr, self, name)
+
+    def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        if name == "__class__":
+            return tr.constant(type(self.real))
+        found = getattr(self.concrete(tr), name)
+        return tr.wrap(found, Attr(self.source or Pinned(self.real), name))
+
+    def own_attribute(self, tr: Tracer, name: str) -> Value | None:
+        own = getattr(self.real, "__dict__", None)
+        if not isinstance(own, dict) or name not in own:
+            return None
+        return tr.wrap(own[name], DictItem(InstanceDict(self.source or Pinned(self.real)), name))
+
+    def _module_attribute(self, tr: Tracer, name: str) -> Value:
+        module = self.concrete(tr)
+        found = module.__dict__.get(name, MISSING)
+        if found is MISSING:
+            if "__getattr__" in module.__dict__ or type(module) is not types.ModuleType:
+                try:
+                    found = getattr(module, name) if is_stable(module) else MISSING
+                except AttributeError:
+                    found = MISSING
+                if found is MISSING:
+                    graph_break("unsupported-attribute", name=name, type=f"module {module.__name__}", verb="read")
+                return tr.pinned(found)
+            tr.raise_error(AttributeError, f"module {module.__name__!r} has no attribute {name!r}")
+        if is_stable(module):
+            return tr.pinned(found)
+        return tr.wrap(found, DictItem(InstanceDict(self.source or Pinned(module)), name))
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None and not isinstance(self.source, Pinned):
+            return to.program.fetch(self.source)
+        return to.program.constant(self.real)
+
+
+def is_stable(module: types.ModuleType) -> bool:
+    """Whether the attributes of a module are taken as fixed."""
+    return module.__name__.partition(".")[0] in STABLE_MODULES
+
+
+def plain(value: Value) -> Any:
+    """The object of a value that is known without a guard, for messages."""
+    return value.real if isinstance(value, (Known, Lazy)) else value

@@ -1,0 +1,304 @@
+"""Dicts, their views, sets."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+from segue.capture.breaks import graph_break
+from segue.capture.values.base import MISSING, Value
+from segue.guards.source import DictItem
+
+if TYPE_CHECKING:
+    from segue.capture.rebuild import Rebuilder
+    from segue.capture.tracer import Tracer
+    from segue.guards.source import Source
+
+
+class DictValue(Value):
+    """A dict, read key by key: a key that nobody asks for has no guard.
+
+    Only iteration, length and the like look at the dict as a whole (`load`), which guards its keys.  The instance
+    dict of an object, a module's globals and a user's dict are all this one kind.
+    """
+
+    def __init__(
+        self,
+        entries: dict[Any, tuple[Value, Value]] | None,
+        cls: type = dict,
+        source: Source | None = None,
+        real: Any = MISSING,
+    ) -> None:
+        self.cls = cls
+        self.source = source
+        self.real = real
+        self.whole = entries is not None
+        self.entries: dict[Any, tuple[Value, Value]] = entries or {}
+        self._deleted: dict[Any, None] = {}
+        self._written: dict[Any, None] = {}
+
+    def __repr__(self) -> str:
+        return f"Dict({self.entries if self.whole else self.source})"
+
+    def python_type(self, tr: Tracer) -> type:
+        return self.cls
+
+    def load(self, tr: Tracer) -> dict[Any, tuple[Value, Value]]:
+        """All entries in order, as hash key → (key, value)."""
+        if self.whole:
+            return self.entries
+        assert self.source is not None
+        keys = tuple(self.real)
+        if not all(_plain_key(k) for k in keys):
+            graph_break("unsupported-operation", operation="iteration", types="dict with keys of other types")
+        tr.program.check("dict_keys", self.source, keys)
+        loaded: dict[Any, tuple[Value, Value]] = {}
+        for key in keys:
+            if key not in self._deleted:
+                loaded[key] = self.entries.get(key) or self._read(tr, key)
+        for key in self._written:
+            if key not in loaded and key in self.entries:
+                loaded[key] = self.entries[key]
+        self.entries = loaded
+        self.whole = True
+        return loaded
+
+    def _read(self, tr: Tracer, key: Any) -> tuple[Value, Value]:
+        assert self.source is not None
+        return tr.pinned(key), tr.wrap(dict.__getitem__(self.real, key), DictItem(self.source, key))
+
+    def find(self, tr: Tracer, key: Any) -> Value | None:
+        """The value of a hash key; None if the dict does not have it."""
+        entry = self.entries.get(key)
+        if entry is None and not self.whole and key not in self._deleted:
+            if isinstance(key, Value) or not dict.__contains__(self.real, key):
+                if not isinstance(key, Value):
+                    assert self.source is not None
+                    tr.program.check("dict_absent", self.source, key)
+                return None
+            entry = self.entries[key] = self._read(tr, key)
+        return entry[1] if entry is not None else None
+
+    def store(self, tr: Tracer, key: Any, key_value: Value, value: Value) -> None:
+        """Write an entry by hash key."""
+        tr.mutated(self)
+        old = self.entries.get(key)
+        self.entries[key] = (old[0] if old else key_value, value)
+        self._written.setdefault(key)
+
+    def remove(self, tr: Tracer, key: Any) -> Value | None:
+        """Delete an entry by hash key and return its value; None if there was none."""
+        value = self.find(tr, key)
+        if value is None:
+            return None
+        tr.mutated(self)
+        self.entries.pop(key, None)
+        self._written.pop(key, None)
+        self._deleted[key] = None
+        return value
+
+    def truth(self, tr: Tracer) -> bool:
+        return self.length(tr) > 0
+
+    def length(self, tr: Tracer) -> int:
+        if not self.whole and not self._written and not self._deleted:
+            assert self.source is not None
+            tr.program.check("length", self.source, len(self.real))
+            return len(self.real)
+        return len(self.load(tr))
+
+    def iterate(self, tr: Tracer) -> Value:
+        return DictView(self, "keys").iterate(tr)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        key = tr.look(key)
+        found = self.find(tr, key.hash_key(tr))
+        if found is not None:
+            return found
+        missing = getattr(self.cls, "__missing__", None)
+        if missing is None:
+            tr.raise_value(KeyError, [key])
+        if self.cls is collections.defaultdict:
+            return self._default(tr, key)
+        return tr.call(tr.pinned(missing), [self, key], {})
+
+    def _default(self, tr: Tracer, key: Value) -> Value:
+        from segue.guards.source import Attr, Pinned
+
+        factory = tr.wrap(self.real.default_factory, Attr(self.source or Pinned(self.real), "default_factory"))
+        if factory.real is None:
+            tr.raise_value(KeyError, [key])
+        made = tr.call(factory, [], {})
+        self.store(tr, key.hash_key(tr), key, made)
+        return made
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        key = tr.look(key)
+        self.store(tr, key.hash_key(tr), key, value)
+
+    def delete_item(self, tr: Tracer, key: Value) -> None:
+        key = tr.look(key)
+        if self.remove(tr, key.hash_key(tr)) is None:
+            tr.raise_value(KeyError, [key])
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        return self.find(tr, tr.look(item).hash_key(tr)) is not None
+
+    def hash_key(self, tr: Tracer) -> Any:
+        tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        if self.cls not in (dict, collections.OrderedDict):
+            to.impossible(self)
+        return to.fill_dict(self, self.cls, list(self.entries.values()))
+
+    def write_back(self, to: Rebuilder) -> None:
+        """Emit the effects that bring the program's own dict up to date."""
+        assert self.source is not None
+        target = to.program.fetch(self.source)
+        base = collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
+        for key in self._deleted:
+            if dict.__contains__(self.real, key):
+                to.program.call(base.__delitem__, target, to.program.constant(key))
+        for key in self._written:
+            name, value = self.entries[key]
+            to.program.call(base.__setitem__, target, to.register(name), to.register(value))
+
+
+class DictView(Value):
+    """`dict.keys()`, `.values()` or `.items()`."""
+
+    TYPES = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
+
+    def __init__(self, mapping: DictValue, kind: str) -> None:
+        self.mapping = mapping
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"{self.mapping}.{self.kind}()"
+
+    def python_type(self, tr: Tracer) -> type:
+        return self.TYPES[self.kind]
+
+    def values(self, tr: Tracer) -> list[Value]:
+        """The view's items now."""
+        from segue.capture.values.sequence import TupleValue
+
+        entries = self.mapping.load(tr).values()
+        if self.kind == "keys":
+            return [k for k, _ in entries]
+        if self.kind == "values":
+            return [v for _, v in entries]
+        return [TupleValue([k, v]) for k, v in entries]
+
+    def truth(self, tr: Tracer) -> bool:
+        return self.length(tr) > 0
+
+    def length(self, tr: Tracer) -> int:
+        return self.mapping.length(tr)
+
+    def iterate(self, tr: Tracer) -> Value:
+        from segue.capture.values.iterator import ViewIterator
+
+        return ViewIterator(self, self.values(tr), born=tr.here)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        from segue.capture.operators import same_or_equal
+
+        if self.kind == "keys":
+            return self.mapping.contains(tr, item)
+        return any(same_or_equal(tr, candidate, item) for candidate in self.values(tr))
+
+    def rebuild(self, to: Rebuilder) -> int:
+        method = to.program.constant(getattr(dict, self.kind))
+        return to.program.call_register(method, to.register(self.mapping))
+
+
+class SetValue(Value):
+    """A set or frozenset whose items hash during capture."""
+
+    def __init__(
+        self,
+        entries: dict[Any, Value],
+        cls: type = set,
+        source: Source | None = None,
+        real: Any = MISSING,
+    ) -> None:
+        self.entries = entries
+        self.cls = cls
+        self.source = source
+        self.real = real
+
+    def __repr__(self) -> str:
+        return f"Set({list(self.entries)})"
+
+    def python_type(self, tr: Tracer) -> type:
+        return self.cls
+
+    def is_constant(self) -> bool:
+        return False
+
+    def truth(self, tr: Tracer) -> bool:
+        return bool(self.entries)
+
+    def length(self, tr: Tracer) -> int:
+        return len(self.entries)
+
+    def iterate(self, tr: Tracer) -> Value:
+        from segue.capture.values.iterator import ViewIterator
+
+        if len(self.entries) > 1 and not all(isinstance(k, (int, float)) for k in self.entries):
+            self.unsupported(tr, "iteration in hash order")
+        order = list(set(self.entries))
+        return ViewIterator(self, [self.entries[k] for k in order], born=tr.here)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        return tr.look(item).hash_key(tr) in self.entries
+
+    def add(self, tr: Tracer, item: Value) -> None:
+        """`set.add`."""
+        item = tr.look(item)
+        key = item.hash_key(tr)
+        tr.mutated(self)
+        self.entries.setdefault(key, item)
+
+    def remove(self, tr: Tracer, item: Value) -> bool:
+        """Remove an item; False if it was not there."""
+        key = tr.look(item).hash_key(tr)
+        if key not in self.entries:
+            return False
+        tr.mutated(self)
+        del self.entries[key]
+        return True
+
+    def hash_key(self, tr: Tracer) -> Any:
+        if self.cls is frozenset:
+            return frozenset(self.entries)
+        tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        built = to.program.build("set", tuple(to.register(i) for i in self.entries.values()))
+        return built if self.cls is set else to.program.call(self.cls, built)
+
+    def write_back(self, to: Rebuilder) -> None:
+        """Emit the effects that bring the program's own set up to date."""
+        assert self.source is not None
+        target = to.program.fetch(self.source)
+        for key in self.real:
+            if key not in self.entries:
+                to.program.call(set.discard, target, to.program.constant(key))
+        for key, item in self.entries.items():
+            if key not in self.real:
+                to.program.call(set.add, target, to.register(item))
+
+
+def _plain_key(key: Any) -> bool:
+    if isinstance(key, tuple):
+        return all(map(_plain_key, key))
+    return isinstance(key, (str, int, float, bytes, bool, type(None), type)) or (
+        type(key).__hash__ is object.__hash__ and type(key).__eq__ is object.__eq__
+    )

@@ -1,0 +1,201 @@
+"""Instances of Python classes, made by the program before or during capture."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from segue.capture.breaks import graph_break
+from segue.capture.values.base import MISSING, Value
+from segue.capture.values.mapping import DictValue
+from segue.guards.source import Attr, InstanceDict, Slot
+
+if TYPE_CHECKING:
+    from segue.capture.rebuild import Rebuilder
+    from segue.capture.tracer import Tracer
+    from segue.guards.source import Source
+
+
+class ObjectValue(Value):
+    """An instance: its class, and its attributes as a dict that is read key by key."""
+
+    def __init__(self, cls: type, source: Source | None = None, real: Any = MISSING) -> None:
+        self.cls = cls
+        self.source = source
+        self.real = real
+        self.fresh: DictValue | None = DictValue({}) if source is None else None
+        self.slots: dict[str, Value] = {}
+        self.written_slots: dict[str, type] = {}
+
+    def __repr__(self) -> str:
+        return f"Object({self.cls.__name__}, {self.source})"
+
+    def python_type(self, tr: Tracer) -> type:
+        return self.cls
+
+    def namespace(self, tr: Tracer) -> DictValue | None:
+        """The instance's `__dict__`; None for a class without one."""
+        if self.fresh is not None:
+            return self.fresh if self.cls.__dictoffset__ else None
+        if not self.cls.__dictoffset__:
+            return None
+        assert self.source is not None
+        return tr.instance_dict(self, self.real, InstanceDict(self.source))
+
+    def own_attribute(self, tr: Tracer, name: str) -> Value | None:
+        own = self.namespace(tr)
+        return own.find(tr, name) if own is not None else None
+
+    def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        if name == "__class__":
+            return tr.constant(self.cls)
+        if name == "__dict__":
+            own = self.namespace(tr)
+            if own is not None:
+                return own
+        if isinstance(descriptor, types.MemberDescriptorType) and self.cls.__flags__ & _HEAP_TYPE:
+            return self._slot(tr, descriptor, name)
+        if self.source is not None:
+            return tr.wrap(_safe_getattr(self.real, name, self.cls), Attr(self.source, name))
+        return super().special_attribute(tr, descriptor, name)
+
+    def _slot(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        if name in self.slots:
+            return self.slots[name]
+        if self.source is None:
+            tr.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        try:
+            found = descriptor.__get__(self.real)
+        except AttributeError:
+            graph_break("unsupported-attribute", name=name, type=self.cls.__name__, verb="read")
+        self.slots[name] = tr.wrap(found, Slot(self.source, name, descriptor.__objclass__))
+        return self.slots[name]
+
+    def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
+        from segue.capture.attributes import generic_set
+
+        generic_set(tr, self, name, value)
+
+    def delete_attribute(self, tr: Tracer, name: str) -> None:
+        from segue.capture.attributes import generic_delete
+
+        generic_delete(tr, self, name)
+
+    def write_slot(self, tr: Tracer, name: str, descriptor: Any, value: Value) -> None:
+        """Write a `__slots__` member."""
+        tr.mutated(self)
+        self.slots[name] = value
+        self.written_slots.setdefault(name, descriptor.__objclass__)
+
+    def truth(self, tr: Tracer) -> bool:
+        from segue.capture.attributes import special_method
+
+        for name in ("__bool__", "__len__"):
+            method = special_method(tr, self, name)
+            if method is not None:
+                return tr.truth(tr.call(method, [], {}))
+        return True
+
+    def length(self, tr: Tracer) -> int:
+        return tr.index_of(tr.look(self._special(tr, "__len__", "len()")))
+
+    def _special(self, tr: Tracer, name: str, operation: str, *args: Value) -> Value:
+        from segue.capture.attributes import special_method
+
+        method = special_method(tr, self, name)
+        if method is None:
+            graph_break("unsupported-operation", operation=operation, types=self.cls.__name__)
+        return tr.call(method, list(args), {})
+
+    def iterate(self, tr: Tracer) -> Value:
+        return self._special(tr, "__iter__", "iteration")
+
+    def next(self, tr: Tracer) -> Value | None:
+        from segue.capture.breaks import Raised
+
+        try:
+            return self._special(tr, "__next__", "next()")
+        except Raised as r:
+            if issubclass(r.value.cls, StopIteration):
+                return None
+            raise
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        return self._special(tr, "__getitem__", "subscript", key)
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        self._special(tr, "__setitem__", "subscript assignment", key, value)
+
+    def delete_item(self, tr: Tracer, key: Value) -> None:
+        self._special(tr, "__delitem__", "subscript deletion", key)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        from segue.capture.attributes import special_method
+        from segue.capture.operators import same_or_equal
+
+        if special_method(tr, self, "__contains__") is not None:
+            return tr.truth(self._special(tr, "__contains__", "membership test", item))
+        return any(same_or_equal(tr, each, item) for each in tr.unpack(self))
+
+    def hash_key(self, tr: Tracer) -> Any:
+        if self.cls.__hash__ is object.__hash__ and self.cls.__eq__ is object.__eq__:
+            if self.source is None:
+                return self
+            tr.program.check_is(self.source, self.real)
+            return self.real
+        graph_break("unsupported-operation", operation="hash()", types=self.cls.__name__)
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        return to.instance(self)
+
+    def write_back(self, to: Rebuilder) -> None:
+        """Emit the effects that write `__slots__` members."""
+        target = to.register(self)
+        for name, owner in self.written_slots.items():
+            setter = getattr(owner, name).__set__
+            to.program.call(setter, target, to.register(self.slots[name]))
+
+
+class ExceptionValue(ObjectValue):
+    """An exception of the program; `origin` is the root instruction at which it was raised, -1 if it was not."""
+
+    def __init__(self, cls: type, args: list[Value], source: Source | None = None, real: Any = MISSING) -> None:
+        super().__init__(cls, source, real)
+        self.args = args
+        self.context: Value | None = None
+        self.cause: Value | None = None
+        self.origin = -1
+
+    def __repr__(self) -> str:
+        return f"Exception({self.cls.__name__}, {self.args})"
+
+    def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        from segue.capture.values.sequence import TupleValue
+
+        if name == "args" and self.source is None:
+            return TupleValue(list(self.args))
+        if name == "value" and issubclass(self.cls, StopIteration) and self.source is None:
+            return self.args[0] if self.args else tr.constant(None)
+        if name in ("__class__", "__dict__") or self.source is not None:
+            return super().special_attribute(tr, descriptor, name)
+        tr.made_by_interpreter(self)
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        if self.origin >= 0 or self.cause is not None or (self.fresh and self.fresh.entries):
+            to.impossible(self)
+        return to.program.call(self.cls, *(to.register(a) for a in self.args))
+
+
+_HEAP_TYPE = 1 << 9
+
+
+def _safe_getattr(obj: Any, name: str, cls: type) -> Any:
+    """Read an attribute that a C type computes; not one of a user's class."""
+    try:
+        return getattr(obj, name)
+    except Exception:
+        graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")

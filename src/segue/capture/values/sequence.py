@@ -1,0 +1,255 @@
+"""Lists, tuples, slices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from segue.capture.values.base import MISSING, Value
+from segue.guards.source import Item
+
+if TYPE_CHECKING:
+    from segue.capture.rebuild import Rebuilder
+    from segue.capture.tracer import Tracer
+    from segue.guards.source import Source
+
+
+class SequenceValue(Value):
+    """What lists and tuples share: items in order."""
+
+    cls: type
+
+    def items(self, tr: Tracer) -> list[Value]:
+        """The items; looking at all of them guards the length."""
+        raise NotImplementedError
+
+    def python_type(self, tr: Tracer) -> type:
+        return self.cls
+
+    def truth(self, tr: Tracer) -> bool:
+        return bool(self.items(tr))
+
+    def length(self, tr: Tracer) -> int:
+        return len(self.items(tr))
+
+    def iterate(self, tr: Tracer) -> Value:
+        from segue.capture.values.iterator import SequenceIterator
+
+        return SequenceIterator(self, born=tr.here)
+
+    def like(self, items: list[Value]) -> Value:
+        """A new value of the same basic kind, as slicing and concatenation give."""
+        raise NotImplementedError
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        key = tr.look(key)
+        items = self.items(tr)
+        if isinstance(key, SliceValue):
+            return self.like(items[key.concrete(tr)])
+        index = tr.index_of(key)
+        if not -len(items) <= index < len(items):
+            kind = "list" if isinstance(self, ListValue) else "tuple"
+            tr.raise_error(IndexError, f"{kind} index out of range")
+        return items[index]
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        from segue.capture.operators import same_or_equal
+
+        return any(same_or_equal(tr, candidate, item) for candidate in self.items(tr))
+
+
+class TupleValue(SequenceValue):
+    """A tuple, `torch.Size`, a named tuple or another tuple class."""
+
+    def __init__(
+        self,
+        items: list[Value],
+        cls: type = tuple,
+        source: Source | None = None,
+        real: Any = MISSING,
+    ) -> None:
+        self._items = items
+        self.cls = cls
+        self.source = source
+        self.real = real
+
+    def __repr__(self) -> str:
+        return f"Tuple({self._items})"
+
+    def items(self, tr: Tracer) -> list[Value]:
+        return self._items
+
+    def like(self, items: list[Value]) -> Value:
+        return TupleValue(items, torch.Size if self.cls is torch.Size else tuple)
+
+    def is_constant(self) -> bool:
+        return self.cls in (tuple, torch.Size) and all(i.is_constant() for i in self._items)
+
+    def concrete(self, tr: Tracer) -> Any:
+        if self.cls not in (tuple, torch.Size):
+            self.unsupported(tr, "using the value")
+        return self.cls(tr.look(i).concrete(tr) for i in self._items)
+
+    def hash_key(self, tr: Tracer) -> Any:
+        return tuple(tr.look(i).hash_key(tr) for i in self._items)
+
+    def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        fields = getattr(self.cls, "__match_args__", ())
+        if name in fields:
+            return self._items[fields.index(name)]
+        return super().special_attribute(tr, descriptor, name)
+
+    def own_attribute(self, tr: Tracer, name: str) -> Value | None:
+        return None
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        items = [to.register(i) for i in self._items]
+        built = to.program.build("tuple", tuple(items))
+        if self.cls is tuple:
+            return built
+        if hasattr(self.cls, "_make"):
+            return to.program.call(self.cls._make, built)
+        if self.cls is torch.Size or self.cls.__module__ == "torch.return_types":
+            return to.program.call(self.cls, built)
+        return to.program.call(tuple.__new__, to.program.constant(self.cls), built)
+
+
+class ListValue(SequenceValue):
+    """A list; one that the program owns is read only where it is looked into."""
+
+    def __init__(
+        self,
+        items: list[Value] | None,
+        cls: type = list,
+        source: Source | None = None,
+        real: Any = MISSING,
+    ) -> None:
+        self.cls = cls
+        self.source = source
+        self.real = real
+        self._items = items
+        self._appended: list[Value] = []
+        self._original: list[Value] = []
+
+    def __repr__(self) -> str:
+        return f"List({self._items if self._items is not None else self.source})"
+
+    def items(self, tr: Tracer) -> list[Value]:
+        if self._items is None:
+            assert self.source is not None
+            tr.program.check("length", self.source, len(self.real))
+            self._original = [tr.wrap(x, Item(self.source, i)) for i, x in enumerate(self.real)]
+            self._items = [*self._original, *self._appended]
+        return self._items
+
+    def like(self, items: list[Value]) -> Value:
+        return ListValue(items)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        key = tr.look(key)
+        if self._items is None and key.is_constant() and not isinstance(key, SliceValue):
+            index = tr.index_of(key)
+            if 0 <= index < len(self.real):
+                assert self.source is not None
+                return tr.wrap(self.real[index], Item(self.source, index))
+        return super().get_item(tr, key)
+
+    def append(self, tr: Tracer, item: Value) -> None:
+        """`list.append`, which needs no fact of the list."""
+        tr.mutated(self)
+        (self._appended if self._items is None else self._items).append(item)
+
+    def replace(self, tr: Tracer, items: list[Value]) -> None:
+        """Give the list new contents."""
+        self.items(tr)
+        tr.mutated(self)
+        self._items = items
+
+    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
+        key = tr.look(key)
+        items = list(self.items(tr))
+        if isinstance(key, SliceValue):
+            try:
+                items[key.concrete(tr)] = tr.unpack(value)
+            except ValueError as e:
+                tr.raise_error(ValueError, str(e))
+        else:
+            index = tr.index_of(key)
+            if not -len(items) <= index < len(items):
+                tr.raise_error(IndexError, "list assignment index out of range")
+            items[index] = value
+        self.replace(tr, items)
+
+    def delete_item(self, tr: Tracer, key: Value) -> None:
+        key = tr.look(key)
+        items = list(self.items(tr))
+        place = key.concrete(tr) if isinstance(key, SliceValue) else tr.index_of(key)
+        try:
+            del items[place]
+        except IndexError:
+            tr.raise_error(IndexError, "list assignment index out of range")
+        self.replace(tr, items)
+
+    def hash_key(self, tr: Tracer) -> Any:
+        tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        if self.cls is not list:
+            to.impossible(self)
+        return to.fill(self, "list", self._items or [])
+
+    def write_back(self, to: Rebuilder) -> None:
+        """Emit the effects that give the program's own list its new contents."""
+        assert self.source is not None
+        target = to.program.fetch(self.source)
+        if self._items is None:
+            added = self._appended
+        elif self._items[: len(self._original)] == self._original:
+            added = self._items[len(self._original) :]
+        else:
+            whole = to.program.constant(slice(None))
+            items = to.program.build("list", tuple(to.register(i) for i in self._items))
+            to.program.call(list.__setitem__, target, whole, items)
+            return
+        for item in added:
+            to.program.call(list.append, target, to.register(item))
+
+
+class SliceValue(Value):
+    """A slice of values."""
+
+    def __init__(self, start: Value, stop: Value, step: Value, source: Source | None = None) -> None:
+        self.parts = (start, stop, step)
+        self.source = source
+
+    def __repr__(self) -> str:
+        return f"Slice{self.parts}"
+
+    def python_type(self, tr: Tracer) -> type:
+        return slice
+
+    def is_constant(self) -> bool:
+        return all(p.is_constant() for p in self.parts)
+
+    def concrete(self, tr: Tracer) -> Any:
+        parts = [tr.look(p) for p in self.parts]
+        return slice(*(tr.index_of(p) if _is_number(p) else p.concrete(tr) for p in parts))
+
+    def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        return self.parts[("start", "stop", "step").index(name)]
+
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        return to.program.build("slice", *(to.register(p) for p in self.parts))
+
+
+def _is_number(value: Value) -> bool:
+    from segue.capture.values.number import NumberValue
+
+    return isinstance(value, NumberValue)

@@ -1,0 +1,384 @@
+"""The compiler behind one `compile` call: which functions it takes, and what it does at a gate with no matching segment.
+
+The C core asks `admit` once per function and `miss` whenever no segment's guards hold.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from segue import _core, config, markers
+from segue.backends.registry import Backend
+from segue.capture import BreakSite, Captured, Limits, LoopFacts, Request, capture
+from segue.capture.breaks import KINDS
+from segue.errors import BackendError, GraphBreakError, InternalError, RecompileLimitWarning
+from segue.frames.code import Code
+from segue.frames.filter import is_left_alone
+from segue.frames.state import FunctionState
+from segue.guards.program import describe
+from segue.guards.source import Item, Local, Source, Stack
+from segue.report.events import Event, EventLog, Place
+
+logger = logging.getLogger("segue")
+
+
+@dataclass
+class GateHistory:
+    """What happened at one gate: how many segments of which kind, and which numbers changed."""
+
+    n_graphs: int = 0
+    n_stays: int = 0
+    n_retries: int = 0
+    numbers: dict[Source, Any] = field(default_factory=dict)
+    symbolic: set[Source] = field(default_factory=set)
+
+
+class FunctionUnderWay(FunctionState):
+    """A function's state, with what the compile policy remembers of it."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        super().__init__(code)
+        self.loops = LoopFacts()
+        self.histories: dict[int, GateHistory] = {}
+
+    def history(self, gate: _core.Gate) -> GateHistory:
+        """The history of one of the function's gates."""
+        return self.histories.setdefault(-1 if gate is self.entry else gate.index, GateHistory())
+
+
+class Compiler:
+    """Settings of one `compile` call, the states of the functions compiled under it, and its events.
+
+    Args:
+        backend: what compiles the graphs.
+        fullgraph: raise `GraphBreakError` at the first break.
+    """
+
+    def __init__(self, backend: Backend, fullgraph: bool = False) -> None:
+        self.backend = backend
+        self.fullgraph = fullgraph
+        self.log = EventLog()
+        self.meters: list[tuple[_core.Meter, int]] = []
+        self._states: dict[int, FunctionUnderWay] = {}
+        self._skipped: set[types.CodeType] = set()
+        self._logged: set[str] = set()
+
+    # --- admission --------------------------------------------------------------------------------
+
+    def admit(self, function: types.FunctionType) -> Any:
+        """Whether a function is compiled: its state, None to skip its frame, or DISABLE for it and all below."""
+        code = function.__code__
+        if markers.is_torch_wrapper(code):
+            return self._admit_wrapper(function)
+        if markers.is_skipped(function) or id(code) in map(id, self._skipped):
+            return None
+        if is_left_alone(code) or Code.of(code).has_generator:
+            return None
+        state = self._states.get(id(code))
+        if state is None:
+            state = self._states[id(code)] = FunctionUnderWay(code)
+            state.refresh()
+        return state
+
+    def _admit_wrapper(self, function: types.FunctionType) -> Any:
+        inner = getattr(function, "_torchdynamo_orig_callable", None)
+        if markers.is_nonrecursive(function):
+            if isinstance(inner, types.FunctionType):
+                markers.skip_code(inner.__code__)
+            return None
+        return _core.DISABLE
+
+    # --- a miss -----------------------------------------------------------------------------------
+
+    def miss(
+        self,
+        gate: _core.Gate,
+        function: types.FunctionType,
+        locals: tuple[Any, ...],
+        stack: tuple[Any, ...],
+    ) -> _core.Segment | None:
+        """Capture a segment for the state at a gate; None to go on in the interpreter."""
+        state = gate.state
+        assert isinstance(state, FunctionUnderWay)
+        try:
+            return self._add_segment(state, gate, function, locals, stack)
+        except GraphBreakError:
+            raise
+        except Exception as e:
+            self._failed(state, gate, e)
+            return None
+
+    def _add_segment(
+        self,
+        state: FunctionUnderWay,
+        gate: _core.Gate,
+        function: types.FunctionType,
+        locals: tuple[Any, ...],
+        stack: tuple[Any, ...],
+    ) -> _core.Segment | None:
+        history = state.history(gate)
+        if self._is_exhausted(state, gate, history):
+            return None
+        token = _core.global_state()
+        captured = capture(
+            Request(
+                code=state.form,
+                index=gate.index,
+                function=function,
+                locals=locals,
+                stack=stack,
+                handled=sys.exception(),
+                limits=self._limits(),
+                loops=state.loops,
+                symbolic=_SymbolicNumbers(state, gate, history),
+            )
+        )
+        self._report(state, gate, history, captured)
+        if captured.exit is not None and captured.exit.site is not None:
+            site = captured.exit.site
+            if site.kind == "skip-frame" and len(site.frames) == 1:
+                self._skip(state)
+                return None
+        history.numbers.update(captured.guarded_numbers)
+        segment = self._build(state, captured, token)
+        gate.segments = [*gate.segments, segment]
+        state.refresh()
+        if captured.graph is None:
+            history.n_stays += 1
+            return None
+        history.n_graphs += 1
+        return segment
+
+    def _limits(self) -> Limits:
+        return Limits(
+            unroll=config.unroll_limit,
+            budget=config.capture_budget,
+            depth=config.inline_depth,
+            fullgraph=self.fullgraph,
+            break_at=config.break_at,
+        )
+
+    def _is_exhausted(
+        self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory
+    ) -> bool:
+        """Close a gate whose segments keep missing: for good with a warning, or for a while if it never paid."""
+        if history.n_graphs >= config.recompile_limit:
+            gate.is_open = False
+            gate.backoff = 0
+            place = Place.of(state.code, state.form.instructions[gate.index].position)
+            event = Event(
+                "limit",
+                "recompile-limit",
+                f"{state.code.co_qualname} has {history.n_graphs} segments here and needs another: "
+                f"{self._failing_guard(gate)} kept failing",
+                (place,),
+                "Each segment is valid under its guards; past config.recompile_limit the gate runs in the interpreter.",
+                "Keep the value that changes a tensor, or raise segue.config.recompile_limit.",
+            )
+            self.log.record(event)
+            warnings.warn(RecompileLimitWarning(str(event)), stacklevel=3)
+            return True
+        if history.n_stays >= config.recompile_limit:
+            gate.segments = [s for s in gate.segments if s.exit != _core.Segment.STAY]
+            gate.is_open = False
+            history.n_stays = config.recompile_limit - 1
+            gate.backoff = 64 << min(history.n_retries, 10)
+            history.n_retries += 1
+            return True
+        return False
+
+    def _failing_guard(self, gate: _core.Gate) -> str:
+        for segment in reversed(gate.segments):
+            if segment.exit != _core.Segment.STAY and segment.failed_step >= 0:
+                return f"the guard `{describe(segment.steps[segment.failed_step])}`"
+        return "a guard"
+
+    # --- segments ---------------------------------------------------------------------------------
+
+    def _build(self, state: FunctionUnderWay, captured: Captured, token: Any) -> _core.Segment:
+        place = captured.exit
+        if place is not None:
+            if place.at_gate:
+                state.add_gates([place.index])
+            else:
+                state.add_gates(
+                    i for i in state.form.successors(place.index) if _is_open_place(state.form, i)
+                )
+        steps = [("global_state", token), *captured.prologue]
+        if captured.graph is None:
+            return _core.Segment(steps, _core.Segment.STAY, captured.n_registers)
+        exit = _core.Segment.RETURN if place is None else state.exit_id(place.index, place.at_gate)
+        compiled = self._compile_graph(captured)
+        meter = _core.Meter()
+        self.meters.append((meter, captured.n_operations))
+        function = captured.n_registers
+        steps += [
+            ("const", function, compiled),
+            ("graph", tuple(captured.outputs), function, tuple(captured.inputs), meter),
+            *captured.epilogue,
+        ]
+        return _core.Segment(steps, exit, captured.n_registers + 1, _failure_policy(captured))
+
+    def _compile_graph(self, captured: Captured) -> Callable[..., Any]:
+        assert captured.graph is not None
+        try:
+            compiled = self.backend(captured.graph, captured.examples)
+        except Exception as e:
+            name = getattr(self.backend, "__name__", type(self.backend).__name__)
+            raise BackendError(
+                f"backend {name!r} failed to compile a graph: {type(e).__name__}: {e}"
+            ) from e
+        if not callable(compiled):
+            raise BackendError(
+                f"backend {self.backend!r} returned {compiled!r}, which cannot be called"
+            )
+        return compiled
+
+    def report_unstable(self, gate: _core.Gate, segment: _core.Segment, failed_step: int) -> None:
+        """A segment's guards do not hold for the state that it was captured from: a defect of Segue."""
+        state = gate.state
+        place = Place.of(state.code, Code.of(state.code).instructions[gate.index].position)
+        step = describe(segment.steps[failed_step]) if failed_step >= 0 else "?"
+        self.log.record(
+            Event("failure", "unstable-guard", f"guard `{step}` fails on its own state", (place,))
+        )
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    def _report(
+        self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory, captured: Captured
+    ) -> None:
+        here = Place.of(state.code, state.form.instructions[gate.index].position)
+        if history.n_graphs and captured.graph is not None:
+            self.log.record(
+                Event("recompile", "guard-failed", f"{self._failing_guard(gate)} failed", (here,))
+            )
+        if captured.graph is not None:
+            self.log.record(
+                Event(
+                    "graph",
+                    "graph",
+                    f"{captured.n_operations} operations",
+                    (here,),
+                    n_operations=captured.n_operations,
+                )
+            )
+        if "segments" in config.log.split(","):
+            logger.info("segment of %s at %d:\n%s", state.code.co_qualname, gate.index, captured)
+        site = captured.exit.site if captured.exit is not None else None
+        if site is None:
+            return
+        event = event_of(site)
+        if self.fullgraph and site.kind != "raise":
+            raise GraphBreakError(f"fullgraph=True, but there is a graph break\n{event}", event)
+        if site.kind != "raise":
+            self.log.record(event)
+
+    def _skip(self, state: FunctionUnderWay) -> None:
+        """Run a function in the interpreter from now on."""
+        self._skipped.add(state.code)
+        state.entry = _closed_gate(state)
+        for gate in state.gates.values():
+            gate.segments = []
+            gate.is_open = False
+        _core.forget_answers()
+
+    def _failed(self, state: FunctionUnderWay, gate: _core.Gate, error: Exception) -> None:
+        place = Place.of(state.code, state.form.instructions[gate.index].position)
+        event = Event("failure", "internal-error", f"{type(error).__name__}: {error}", (place,))
+        self.log.record(event)
+        if not config.suppress_errors:
+            if isinstance(error, BackendError):
+                error.add_note(str(place))
+                raise error
+            raise InternalError(
+                f"Segue failed while compiling this code; please report it.\n{event}"
+            ) from error
+        key = str(place)
+        if key not in self._logged:
+            self._logged.add(key)
+            logger.warning(
+                "running in the interpreter after a failure of the compiler\n%s",
+                event,
+                exc_info=error,
+            )
+        gate.is_open = False
+        gate.backoff = 16
+
+
+class _SymbolicNumbers:
+    """Which numbers are symbolic at a gate: those that a loop in place delivers, and those that changed."""
+
+    def __init__(self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory) -> None:
+        self._history = history
+        self._delivered = _delivered_by_loops(state.form, gate.index, state.loops.in_place)
+
+    def __call__(self, source: Source, value: Any) -> bool:
+        known = self._history.numbers.get(source, value)
+        if type(known) is type(value) and known != value:
+            self._history.symbolic.add(source)
+        if source in self._history.symbolic:
+            return True
+        root = source
+        while isinstance(root, Item):
+            root = root.parent
+        return type(value) is int and root in self._delivered
+
+
+def _delivered_by_loops(code: Code, index: int, in_place: set[int]) -> set[Source]:
+    """Where the items of loops in place are at an instruction: on the stack at first, then in locals."""
+    found: set[Source] = set()
+    shape = code.shapes[index]
+    for loop in code.enclosing_loops(index):
+        if loop.header not in in_place or not loop.is_for:
+            continue
+        if index == loop.header + 1 and shape:
+            found.add(Stack(len(shape) - 1))
+        following = loop.header + 1
+        while code.instructions[following].opname in ("STORE_FAST", "UNPACK_SEQUENCE"):
+            i = code.instructions[following]
+            if i.opname == "STORE_FAST":
+                found.add(Local(i.arg, str(i.argval)))
+            following += 1
+    return found
+
+
+def _is_open_place(code: Code, index: int) -> bool:
+    return code.shapes[index] is not None and index >= code.start
+
+
+def _closed_gate(state: FunctionUnderWay) -> _core.Gate:
+    gate = _core.Gate(state, 0, 0)
+    gate.is_open = False
+    return gate
+
+
+def _failure_policy(captured: Captured) -> Callable[[_core.Segment, Exception], bool] | None:
+    """What to do when a graph raises: run the user's code from the gate, unless the graph has changed something."""
+    if captured.mutates_inputs:
+        return None
+    return lambda segment, error: True
+
+
+def event_of(site: BreakSite) -> Event:
+    """The report's entry for a break."""
+    kind = KINDS[site.kind]
+    stack = tuple(
+        Place.of(code, i.position)
+        for code, i in site.frames
+        if not code.co_filename.startswith("<segue")
+    )
+    return Event(
+        "skip" if kind.id == "skip-frame" else "break",
+        kind.id,
+        site.reason,
+        stack,
+        kind.explanation,
+        kind.hint,
+    )

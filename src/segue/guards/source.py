@@ -1,0 +1,214 @@
+"""Sources: where a value that capture looked at can be found again at run time.
+
+A source names a place in the state at a gate: a local, a stack slot, a global, or a path from one of those.  Sources
+are plain data; each knows its parent and the register-program step that fetches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Step = tuple[Any, ...]
+
+
+class Source:
+    """A place to fetch a value from; hashable, so that a place is fetched once."""
+
+    @property
+    def base(self) -> Source | None:
+        """The source that this one is reached through."""
+        return None
+
+    def step(self, dst: int, base: int) -> Step:
+        """The program step that fetches this place into register `dst`; `base` holds the parent."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Local(Source):
+    """A slot of the frame's localsplus."""
+
+    slot: int
+    name: str
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("local", dst, self.slot)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Stack(Source):
+    """A slot of the frame's value stack, counted from the bottom."""
+
+    slot: int
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("stack", dst, self.slot)
+
+    def __str__(self) -> str:
+        return f"stack[{self.slot}]"
+
+
+@dataclass(frozen=True)
+class Closure(Source):
+    """The cell of a free variable of the running function."""
+
+    index: int
+    name: str
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("closure", dst, self.index)
+
+    def __str__(self) -> str:
+        return f"closure.{self.name}"
+
+
+@dataclass(frozen=True)
+class Globals(Source):
+    """The globals of the running function."""
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("globals", dst)
+
+    def __str__(self) -> str:
+        return "globals()"
+
+
+class Pinned(Source):
+    """An object that the segment itself owns, because a guard on its owner already fixes it."""
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("const", dst, self.obj)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pinned) and other.obj is self.obj
+
+    def __hash__(self) -> int:
+        return id(self.obj)
+
+    def __str__(self) -> str:
+        return getattr(self.obj, "__qualname__", None) or f"<{type(self.obj).__name__}>"
+
+
+@dataclass(frozen=True)
+class Child(Source):
+    """A source reached through another."""
+
+    parent: Source
+
+    @property
+    def base(self) -> Source:
+        return self.parent
+
+
+@dataclass(frozen=True)
+class CellContents(Child):
+    """What a cell holds."""
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("cell", dst, base)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.cell_contents"
+
+
+@dataclass(frozen=True)
+class Attr(Child):
+    """An attribute whose read runs no user code."""
+
+    name: str
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("attr", dst, base, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Slot(Child):
+    """A `__slots__` member."""
+
+    name: str
+    owner: type
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("slot", dst, base, self.name, self.owner)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.name}"
+
+
+@dataclass(frozen=True)
+class InstanceDict(Child):
+    """The `__dict__` of an instance or module."""
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("instance_dict", dst, base)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.__dict__"
+
+
+@dataclass(frozen=True)
+class TypeOf(Child):
+    """The type of a value."""
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("type_of", dst, base)
+
+    def __str__(self) -> str:
+        return f"type({self.parent})"
+
+
+@dataclass(frozen=True)
+class Item(Child):
+    """An item of a list or tuple."""
+
+    index: int
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("item", dst, base, self.index)
+
+    def __str__(self) -> str:
+        return f"{self.parent}[{self.index}]"
+
+
+@dataclass(frozen=True)
+class DictItem(Child):
+    """The value of a key in a dict."""
+
+    key: Any
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("dict_get", dst, base, self.key)
+
+    def __str__(self) -> str:
+        if isinstance(self.parent, InstanceDict) and isinstance(self.key, str):
+            return f"{self.parent.parent}.{self.key}"
+        if isinstance(self.parent, Globals):
+            return str(self.key)
+        return f"{self.parent}[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class Computed(Child):
+    """The result of a pure function of other sources, such as the sum of two symbolic numbers."""
+
+    function: Callable[..., Any]
+    operands: tuple[Any, ...]
+    """Sources, or constants wrapped in `Pinned`."""
+
+    def __str__(self) -> str:
+        inside = ", ".join(map(str, self.operands))
+        return f"{getattr(self.function, '__name__', self.function)}({inside})"
