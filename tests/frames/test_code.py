@@ -195,8 +195,7 @@ def test_unreachable_instructions_have_no_shape() -> None:
         for _ in items:
             try:
                 items.pop()
-            except IndexError as error:
-                print(error)
+            except IndexError as error:  # noqa: F841
                 continue
 
     code = Code.of(handler.__code__)

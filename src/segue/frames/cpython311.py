@@ -402,7 +402,7 @@ def _runs(values: Sequence[_T]) -> Iterator[tuple[_T, int, int]]:
     """Runs of equal values: the value, first place, last place + 1."""
     first = 0
     for value, run in groupby(values):
-        last = first + sum(1 for _ in run)
+        last = first + len(list(run))
         yield value, first, last
         first = last
 
@@ -420,13 +420,12 @@ def _write_location(table: bytearray, position: Position, line: int, units: int)
     if lineno is None:
         table.append(0x80 | 15 << 3 | units - 1)
         return
+    is_full = end_lineno is not None and col is not None and end_col is not None
+    table.append(0x80 | (14 if is_full else 13) << 3 | units - 1)
     delta = lineno - line
-    if end_lineno is None or col is None or end_col is None:
-        table.append(0x80 | 13 << 3 | units - 1)
-        _write_location_number(table, delta << 1 if delta >= 0 else -delta << 1 | 1)
-        return
-    table.append(0x80 | 14 << 3 | units - 1)
     _write_location_number(table, delta << 1 if delta >= 0 else -delta << 1 | 1)
+    if end_lineno is None or col is None or end_col is None:
+        return
     _write_location_number(table, end_lineno - lineno)
     _write_location_number(table, col + 1)
     _write_location_number(table, end_col + 1)
