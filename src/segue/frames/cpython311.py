@@ -420,15 +420,14 @@ def _write_location(table: bytearray, position: Position, line: int, units: int)
     if lineno is None:
         table.append(0x80 | 15 << 3 | units - 1)
         return
-    is_full = end_lineno is not None and col is not None and end_col is not None
-    table.append(0x80 | (14 if is_full else 13) << 3 | units - 1)
+    more: tuple[int, ...] = ()
+    if end_lineno is not None and col is not None and end_col is not None:
+        more = (end_lineno - lineno, col + 1, end_col + 1)
+    table.append(0x80 | (14 if more else 13) << 3 | units - 1)
     delta = lineno - line
     _write_location_number(table, delta << 1 if delta >= 0 else -delta << 1 | 1)
-    if end_lineno is None or col is None or end_col is None:
-        return
-    _write_location_number(table, end_lineno - lineno)
-    _write_location_number(table, col + 1)
-    _write_location_number(table, end_col + 1)
+    for number in more:
+        _write_location_number(table, number)
 
 
 def _write_location_number(table: bytearray, value: int) -> None:
