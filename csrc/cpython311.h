@@ -27,11 +27,11 @@ this_thread(void)
     return PyThreadState_Get();
 }
 
-/* Whether a tracing or profiling function is in force where the thread is now. */
+/* Whether a tracing or profiling function is in force where the thread is now, or runs itself. */
 static inline bool
 is_tracing(PyThreadState *ts)
 {
-    return ts->cframe->use_tracing != 0;
+    return ts->cframe->use_tracing != 0 || ts->tracing != 0;
 }
 
 /* ---- frames */

@@ -1,0 +1,645 @@
+"""Running: the frame hook, gates and their compiler, exceptions, threads, tracing, other hooks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import traceback
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from segue import _core
+from segue.frames.state import FunctionState
+from tests.core_support import Scripted
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    yield
+    assert _core.current_compiler() is None
+    assert _core.hook_depth() == 0
+
+
+class Recorder(Scripted):
+    """Admits the functions of this file and records which calls reach their entry gates."""
+
+    def __init__(self, *, versions: bool = True, answer: Callable[..., Any] | None = None) -> None:
+        super().__init__(answer or (lambda *miss: None))
+        self.versions = versions
+
+    def admit(self, function: types.FunctionType) -> Any:
+        code = function.__code__
+        if code.co_filename != __file__:
+            return None
+        if code not in self.states:
+            self.states[code] = state = FunctionState(code)
+            if self.versions:
+                state.refresh()
+        return self.states[code]
+
+    @property
+    def calls(self) -> list[tuple[Any, ...]]:
+        """Function name and arguments of each miss at an entry."""
+        return [
+            (function.__name__, *locals[: function.__code__.co_argcount])
+            for gate, function, locals, _ in self.misses
+            if gate is gate.state.entry
+        ]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, *_ in self.calls]
+
+
+both = pytest.mark.parametrize("versions", [True, False], ids=["versions", "plain"])
+
+
+def double(x: int) -> int:
+    return x * 2
+
+
+def fails(x: int) -> int:
+    return x // 0
+
+
+# --- the hook
+
+
+@both
+def test_calls_from_compiled_code_are_compiled(versions: bool) -> None:
+    def inner(x: int, *, y: int = 1) -> int:
+        return double(x) + y
+
+    def outer(x: int) -> int:
+        return inner(x) + sum(map(double, [x, x])) + max([x, 1], key=lambda z: -z)
+
+    recorder = Recorder(versions=versions)
+    assert _core.Entry(outer, recorder)(3) == outer(3) == 20
+    expected = ["outer", "inner", "double", "double", "double", "<lambda>", "<lambda>"]
+    assert recorder.names == expected
+    assert double(1) == 2 and recorder.names == expected
+
+
+def test_a_skipped_function_is_interpreted_and_its_callees_are_compiled() -> None:
+    def outer(x: int) -> Any:
+        return double(x), _core.current_compiler()
+
+    recorder = Recorder()
+    recorder.states[outer.__code__] = None
+    assert _core.Entry(outer, recorder)(3) == (6, recorder)
+    assert recorder.calls == [("double", 3)]
+
+
+def test_a_disabled_function_disables_what_it_calls() -> None:
+    def middle(x: int) -> Any:
+        return double(x), _core.current_compiler()
+
+    def outer(x: int) -> Any:
+        return middle(x), double(x), _core.current_compiler()
+
+    recorder = Recorder()
+    recorder.states[middle.__code__] = _core.DISABLE
+    assert _core.Entry(outer, recorder)(3) == ((6, None), 6, recorder)
+    assert recorder.names == ["outer", "double"]
+
+
+def test_the_callback_runs_with_compiling_off() -> None:
+    seen = []
+
+    def helper() -> None:
+        seen.append(_core.current_compiler())
+
+    recorder = Recorder(answer=lambda *miss: helper())
+    assert _core.Entry(double, recorder)(2) == 4
+    assert seen == [None] and recorder.names == ["double"]
+
+
+def test_generators_classes_and_modules_pass_through() -> None:
+    def generator(n: int) -> Iterator[int]:
+        for i in range(n):
+            yield double(i)
+
+    async def coroutine() -> int:
+        return double(4)
+
+    def outer(n: int) -> Any:
+        class Local:
+            value = double(n)
+
+        namespace = {"double": double}
+        exec("x = double(5)", namespace)
+        with pytest.raises(StopIteration) as stopped:
+            coroutine().send(None)
+        thrown = generator(1)
+        next(thrown)
+        with pytest.raises(KeyError):
+            thrown.throw(KeyError)
+        return [*generator(2)], Local.value, namespace["x"], stopped.value.value
+
+    recorder = Recorder()
+    assert _core.Entry(outer, recorder)(3) == ([0, 2], 6, 10, 8)
+    assert recorder.calls == [("outer", 3)] + [("double", i) for i in (3, 5, 4, 0, 0, 1)]
+
+
+def test_compilers_nest() -> None:
+    first, second = Recorder(), Recorder()
+    inner = _core.Entry(lambda x: (double(x), _core.current_compiler()), second)
+
+    def outer(x: int) -> Any:
+        return inner(x), double(x), _core.current_compiler()
+
+    assert _core.Entry(outer, first)(1) == ((2, second), 2, first)
+    assert (first.names, second.names) == (["outer", "double"], ["<lambda>", "double"])
+
+
+def test_only_running_compiled_code_holds_the_hook() -> None:
+    depths = []
+
+    def inner() -> None:
+        depths.append(_core.hook_depth())
+
+    def outer() -> None:
+        inner()
+        depths.append(_core.hook_depth())
+
+    _core.Entry(outer, Recorder())()
+    assert depths == [2, 1]
+
+
+def test_a_code_object_keeps_neither_compiler_nor_state() -> None:
+    recorder = Recorder()
+    _core.Entry(double, recorder)(1)
+    gone = [weakref.ref(recorder), weakref.ref(recorder.states[double.__code__])]
+    del recorder
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+    again = Recorder()
+    _core.Entry(double, again)(1)
+    assert again.names == ["double"]
+
+
+# --- gates and their compiler
+
+
+def returning(value: Any, *checks: Any) -> _core.Segment:
+    steps = [*checks, ("const", 9, value), ("result", 9)]
+    return _core.Segment(steps, _core.Segment.RETURN, 10)
+
+
+def is_int(number: int) -> _core.Segment:
+    return returning(number, ("local", 0, 0), ("equals", 0, number))
+
+
+def test_a_miss_gets_gate_function_locals_and_stack() -> None:
+    free = 7
+
+    def function(a: int, b: int = 2, *rest: int) -> Any:
+        local = a
+        return local, free
+
+    recorder = Recorder()
+    assert _core.Entry(function, recorder)(1) == (1, 7)
+    ((gate, asked, locals, stack),) = recorder.misses
+    assert gate is recorder.states[function.__code__].entry and asked is function
+    assert locals == (1, 2, (), _core.NULL, _core.NULL) and stack == ()
+
+
+def test_the_segment_that_a_miss_returns_runs() -> None:
+    recorder = Recorder(answer=lambda *miss: returning("compiled"))
+    assert _core.Entry(double, recorder)(1) == "compiled"
+
+
+def test_a_new_segment_that_does_not_match_is_reported() -> None:
+    segment = is_int(5)
+    recorder = Recorder(answer=lambda *miss: segment)
+    assert _core.Entry(double, recorder)(4) == 8
+    entry = recorder.states[double.__code__].entry
+    assert recorder.unstable == [(entry, segment, 1)]
+    assert _core.Entry(double, recorder)(5) == 5
+
+
+@pytest.mark.parametrize("answer", [5, "segment", object()])
+def test_wrong_answers_to_a_miss_are_errors(answer: Any) -> None:
+    with pytest.raises(TypeError, match="miss"):
+        _core.Entry(double, Recorder(answer=lambda *miss: answer))(1)
+
+
+def test_segments_are_tried_in_order_the_last_match_first() -> None:
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(0)
+    gate = recorder.states[double.__code__].entry
+    assert gate is not None
+    gate.segments[:] = one, two, three = is_int(1), is_int(2), is_int(3)
+    gate.is_open = False
+    tried = []
+    for x in (3, 1, 2, 4, 2):
+        entry(x)
+        tried.append([s.failed_step for s in (one, two, three)])
+    assert tried == [[1, 1, -1], [-1, 1, 1], [1, -1, 1], [1, 1, 1], [1, -1, 1]]
+    gate.segments[:] = [one]  # shorter than where the last match was
+    assert entry(1) == 1 and entry(3) == 6
+
+
+def test_a_gate_whose_segments_are_no_segments() -> None:
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(0)
+    gate = recorder.states[double.__code__].entry
+    assert gate is not None
+    gate.segments.append("segment")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be Segment"):
+        entry(1)
+    with pytest.raises(TypeError, match="must be a list"):
+        gate.segments = ()  # type: ignore[assignment]
+
+
+def test_a_closed_gate_is_offered_again_after_its_backoff() -> None:
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(0)
+    gate = recorder.states[double.__code__].entry
+    assert gate is not None
+    gate.is_open, gate.backoff = False, 3
+    misses = []
+    for x in range(6):
+        entry(x)
+        misses.append((len(recorder.misses), gate.backoff))
+    assert misses == [(1, 2), (1, 1), (2, 0), (2, 0), (2, 0), (2, 0)]
+
+
+def test_segments_may_change_their_gate_while_they_run() -> None:
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(0)
+    gate = recorder.states[double.__code__].entry
+    assert gate is not None
+
+    def clear() -> bool:
+        gate.segments = []
+        gc.collect()
+        return False
+
+    gate.segments = [returning(1, ("predicate", clear, ())), returning(2)]
+    assert entry(1) == 2  # the trial goes on with the list that it started with
+    gate.segments = [returning(1, ("predicate", lambda: bool(gate.segments.clear()), ()))]
+    assert entry(1) == 2 and gate.segments == []
+
+
+def test_a_segment_that_stays_lets_the_interpreter_run() -> None:
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(0)
+    gate = recorder.states[double.__code__].entry
+    assert gate is not None
+    gate.segments.append(_core.Segment([("local", 0, 0)], _core.Segment.STAY, 1))
+    assert entry(3) == 6
+    assert recorder.calls == [("double", 0)]
+
+
+def test_a_miss_in_the_body_can_move_the_call_to_a_newer_version() -> None:
+    def function(n: int) -> list[int]:
+        done = []
+        for i in range(n):
+            done.append(i)
+        return done
+
+    recorder = Recorder()
+    codes = []
+
+    def answer(gate: Any, function: Any, locals: Any, stack: Any) -> None:
+        state = gate.state
+        codes.append(sys._getframe(2).f_code if gate is not state.entry else None)
+        if len(codes) < 4:
+            state.add_gates(i.index for i in state.form.instructions if i.opname == "LIST_APPEND")
+            state.add_gates([state.form.loops[0].header])
+            state.exit_id(state.form.start + len(codes), at_gate=False)  # makes a new version
+            state.refresh()
+
+    recorder.answer = answer
+    assert _core.Entry(function, recorder)(4) == [0, 1, 2, 3]
+    assert codes[0] is None and len(codes) == 6
+    versions = codes[1:]
+    assert versions[0] is not versions[1] is not versions[2]
+    assert versions[2] is versions[3] is versions[4] is recorder.states[function.__code__].version
+
+
+def test_wrong_versions_are_refused() -> None:
+    def function(a: int, *rest: int) -> Any:
+        local = a
+        return local, rest
+
+    state = FunctionState(function.__code__)
+    state.refresh()
+    version = state.version
+    assert version is not None
+    for wrong in (
+        function.__code__,
+        double.__code__,
+        version.replace(co_flags=version.co_flags | 4, co_argcount=1),
+        version.replace(co_argcount=1),
+        version.replace(co_flags=version.co_flags | 0x20),
+    ):
+        with pytest.raises(ValueError, match="a version is"):
+            state.version = wrong
+    assert state.version is version
+    with pytest.raises(ValueError, match="runs when called"):
+        _core.State((lambda: (yield)).__code__)
+
+
+def test_stores_that_would_break_the_frame_are_errors() -> None:
+    def function(a: int) -> Any:
+        return lambda: a
+
+    for effect in (("store_local", 0, 0), ("delete_local", 0), ("store_local", 50, 0)):
+        recorder = Recorder()
+        entry = _core.Entry(function, recorder)
+        entry(1)()
+        state = recorder.states[function.__code__]
+        number = state.exit_id(state.form.start, at_gate=False)
+        state.refresh()
+        state.entry.segments[:] = [_core.Segment([("local", 0, 0), effect], number, 1)]
+        with pytest.raises(RuntimeError, match="cannot write slot"):
+            entry(1)
+
+
+# --- exceptions
+
+
+@both
+def test_exceptions_keep_their_traceback(versions: bool) -> None:
+    def outer(x: int) -> int:
+        return fails(x)
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        _core.Entry(outer, Recorder(versions=versions))(1)
+    with pytest.raises(ZeroDivisionError) as expected:
+        outer(1)
+    shown = [
+        [(f.name, f.lineno) for f in traceback.extract_tb(info.value.__traceback__)][1:]
+        for info in (raised, expected)
+    ]
+    assert shown[0] == shown[1] and len(shown[0]) == 2
+
+
+@both
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_any_exception_leaves_the_thread_clean(error: type[BaseException], versions: bool) -> None:
+    def inner() -> None:
+        raise error
+
+    def outer() -> None:
+        inner()
+
+    with pytest.raises(error):
+        _core.Entry(outer, Recorder(versions=versions))()
+
+
+def test_an_error_in_the_compiler_is_raised_from_the_call() -> None:
+    def answer(*miss: Any) -> None:
+        raise LookupError("miss")
+
+    def outer(x: int) -> int:
+        return double(x)
+
+    with pytest.raises(LookupError, match="miss"):
+        _core.Entry(outer, Recorder(answer=answer))(1)
+
+
+@both
+def test_recursion_is_as_deep_as_in_the_interpreter(versions: bool) -> None:
+    deepest = 0
+
+    def recurse(n: int) -> int:
+        nonlocal deepest
+        deepest = n
+        return recurse(n + 1)
+
+    depths = []
+    messages = []
+    for function in (recurse, _core.Entry(recurse, Recorder(versions=versions))):
+        with pytest.raises(RecursionError) as raised:
+            function(0)
+        depths.append(deepest)
+        messages.append(str(raised.value))
+    assert abs(depths[0] - depths[1]) < 20
+    assert messages[0] == messages[1]
+
+
+def test_a_segment_that_calls_itself_hits_the_recursion_limit() -> None:
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(0)
+    steps = [("const", 0, entry), ("const", 1, 1), ("commit",), ("call", 2, 0, (1,), ())]
+    segment = _core.Segment([*steps, ("result", 2)], _core.Segment.RETURN, 3)
+    gate = recorder.states[double.__code__].entry
+    assert gate is not None
+    gate.segments.append(segment)
+    with pytest.raises(RecursionError):
+        entry(1)
+    del segment, steps
+    gate.segments.clear()
+
+
+def test_signals_between_a_version_and_its_landing() -> None:
+    """A handler that runs compiled code of its own, at any moment."""
+    calls = 0
+
+    def handler(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+        mine = calls
+        assert entry(mine) == mine * 2
+
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(1)
+    recorder.miss = lambda *miss: None  # type: ignore[method-assign]
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0001, 0.0001)
+        for i in range(20_000):
+            assert entry(i) == i * 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert calls > 10
+
+
+# --- threads and processes
+
+
+def test_threads_have_compilers_of_their_own() -> None:
+    n = 300
+    barrier = threading.Barrier(3)
+    results: dict[str, Any] = {}
+
+    def work(x: int) -> int:
+        return double(x) + double(x + 1)
+
+    def thread(name: str, function: Any) -> None:
+        barrier.wait()
+        results[name] = [function(i) for i in range(n)]
+
+    recorders = [Recorder(), Recorder(versions=False)]
+    targets = [*(_core.Entry(work, recorder) for recorder in recorders), work]
+    threads = [
+        threading.Thread(target=thread, args=(str(i), function))
+        for i, function in enumerate(targets)
+    ]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for started in threads:
+            started.start()
+        for started in threads:
+            started.join()
+    finally:
+        sys.setswitchinterval(before)
+    expected = [4 * i + 2 for i in range(n)]
+    assert results == {"0": expected, "1": expected, "2": expected}
+    for recorder in recorders:
+        assert recorder.names == ["work", "double", "double"] * n
+
+
+def test_a_new_thread_does_not_compile() -> None:
+    seen = []
+
+    def outer() -> None:
+        thread = threading.Thread(target=lambda: seen.append(_core.current_compiler()))
+        thread.start()
+        thread.join()
+
+    recorder = Recorder()
+    _core.Entry(outer, recorder)()
+    assert seen == [None]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_while_other_threads_compile() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def waits() -> None:
+        inside.set()
+        leave.wait()
+
+    thread = threading.Thread(target=_core.Entry(waits, Recorder()))
+    thread.start()
+    inside.wait()
+
+    def forks() -> int:
+        child = os.fork()
+        if child == 0:
+            ok = _core.hook_depth() == 1 and double(2) == 4
+            os._exit(0 if ok else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    try:
+        assert _core.Entry(forks, Recorder())() == 0
+        assert _core.hook_depth() == 1
+    finally:
+        leave.set()
+        thread.join()
+
+
+# --- tracing
+
+
+@pytest.mark.parametrize("set_trace", [sys.settrace, sys.setprofile])
+def test_traced_functions_run_in_the_interpreter(set_trace: Callable[..., None]) -> None:
+    def outer(x: int) -> int:
+        return double(x)
+
+    recorder = Recorder()
+    entry = _core.Entry(outer, recorder)
+    seen: list[str] = []
+
+    def trace(frame: types.FrameType, event: str, arg: object) -> Any:
+        if event == "call":
+            seen.append(frame.f_code.co_name)
+        return None
+
+    set_trace(trace)
+    try:
+        assert entry(1) == 2
+    finally:
+        set_trace(None)
+    assert seen == ["outer", "double"]
+    assert recorder.misses == []
+    assert entry(1) == 2
+    assert recorder.names == ["outer", "double"]
+
+
+def test_tracing_that_starts_in_the_middle() -> None:
+    def outer(x: int) -> Any:
+        before = sys.gettrace()
+        sys.settrace(lambda *event: None)
+        try:
+            return double(x)
+        finally:
+            sys.settrace(before)
+
+    recorder = Recorder()
+    assert _core.Entry(outer, recorder)(4) == 8
+    assert recorder.names == ["outer"]
+
+
+# --- other tools' hooks
+
+
+def test_dynamo_below_and_above() -> None:
+    """torch.compile'd code that calls compiled code that calls torch.compile'd code, and so on."""
+    pytest.importorskip("torch._dynamo")
+    recorder = Recorder()
+    log: list[str] = []
+
+    @torch._dynamo.disable
+    def note(name: str) -> None:
+        log.append(name)
+
+    @torch.compile(backend="eager")
+    def leaf(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    def middle(x: torch.Tensor, depth: int) -> torch.Tensor:
+        note("middle")
+        y = leaf(x)
+        return y if depth == 0 else outer(y, depth - 1)
+
+    compiled_middle = _core.Entry(middle, recorder)
+
+    @torch.compile(backend="eager")
+    def outer(x: torch.Tensor, depth: int) -> torch.Tensor:
+        y = x * 2
+        torch._dynamo.graph_break()
+        return compiled_middle(y, depth) + double(1)
+
+    def expected_outer(x: float, depth: int) -> float:
+        return expected_middle(x * 2, depth) + 2
+
+    def expected_middle(x: float, depth: int) -> float:
+        return x + 1 if depth == 0 else expected_outer(x + 1, depth - 1)
+
+    for _ in range(2):
+        assert outer(torch.ones(2), 2).tolist() == [expected_outer(1, 2)] * 2
+        assert compiled_middle(torch.ones(2), 2).tolist() == [expected_middle(1, 2)] * 2
+        assert _core.hook_depth() == 0
+    assert set(recorder.names) >= {"middle", "leaf"}
+    evaluator_is_default()
+
+
+def evaluator_is_default() -> None:
+    """Python-to-Python calls are inlined again: no hook sees them."""
+    recorder = Recorder()
+    _core.Entry(lambda: double(1), recorder)()
+    assert recorder.names == ["<lambda>", "double"]
+    double(1)
+    assert recorder.names == ["<lambda>", "double"]
