@@ -2,6 +2,8 @@
 
 Example:
     >>> from segue import config
+    >>> config.recompile_limit
+    8
     >>> with config.patch(recompile_limit=16):
     ...     config.recompile_limit
     16
@@ -17,6 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
+from segue.arguments import alternatives
+from segue.report import logs
+
 
 @dataclass
 class Settings:
@@ -27,7 +32,7 @@ class Settings:
     suppress_errors: bool = False
     """Log a failure inside the compiler and run the function in the interpreter, instead of raising InternalError."""
     recompile_limit: int = 8
-    """Segments per gate; past it the gate runs in the interpreter, with a warning."""
+    """Segments per gate; past it the gate runs in the interpreter, with a warning.  Also known as cache_size_limit."""
     unroll_limit: int = 128
     """Iterations up to which a loop without breaks is unrolled into one graph."""
     capture_budget: int = 200_000
@@ -35,53 +40,91 @@ class Settings:
     inline_depth: int = 120
     """How deep calls are inlined."""
     log: str = ""
-    """What to log, comma separated: breaks, guards, segments, graph, recompiles, timing."""
+    """What to log, comma separated: breaks, recompiles, graph, segments, or all."""
     break_at: Callable[[Any, int], bool] | None = None
     """For tests: break before every instruction for which this returns True; called with (Code, index)."""
 
 
 ALIASES = {"cache_size_limit": "recompile_limit"}
+"""Older names of settings."""
+
+_FIELDS = {f.name: f for f in fields(Settings)}
 
 
-def _from_environment(name: str, default: Any) -> Any:
-    text = os.environ.get(f"SEGUE_{name.upper()}")
-    if text is None or callable(default) or default is None:
-        return default
-    if isinstance(default, bool):
-        return text.strip().lower() in ("1", "true", "yes", "on")
+def _checked(name: str, value: Any) -> Any:
+    """The value of a setting as it is stored.
+
+    Raises:
+        TypeError: of the wrong type; ValueError: of the right type, but out of range.
+    """
+    default: Any = _FIELDS[name].default
+    if default is None:
+        if value is not None and not callable(value):
+            raise TypeError(f"segue.config.{name} takes a callable or None, not {value!r}")
+        return value
+    if type(value) is not type(default):
+        expected = type(default).__name__
+        raise TypeError(f"segue.config.{name} takes {expected}, not {value!r} ({type(value).__name__})")
+    if type(value) is int and value < 0:
+        raise ValueError(f"segue.config.{name} is a count and cannot be {value}; the default is {default}")
+    if name == "log":
+        topics = logs.topics_of(value)
+        logs.show(topics)
+        return ",".join(topics)
+    return value
+
+
+_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _parsed(name: str, text: str) -> Any:
+    """The value that the text of an environment variable stands for."""
+    kind: Any = type(_FIELDS[name].default)
     try:
-        return type(default)(text)
-    except ValueError:
-        raise ValueError(f"SEGUE_{name.upper()}={text!r}: expected a value like {default!r}") from None
+        return _TRUTH[text.strip().lower()] if kind is bool else kind(text.strip())
+    except (KeyError, ValueError):
+        right = "one of " + ", ".join(_TRUTH) if kind is bool else f"{kind.__name__}"
+        raise ValueError(f"SEGUE_{name.upper()}={text!r}: segue.config.{name} takes {right}") from None
 
 
-class _Config(types.ModuleType):
-    """The module itself: its attributes are the settings."""
+def _from_environment() -> Settings:
+    values = Settings()
+    for name, found in _FIELDS.items():
+        text = os.environ.get(f"SEGUE_{name.upper()}")
+        if text is not None and found.default is not None:
+            setattr(values, name, _checked(name, _parsed(name, text)))
+    return values
+
+
+def _known(name: str) -> str:
+    """The present name of a setting.
+
+    Raises:
+        AttributeError: there is no such setting; the message lists those that there are.
+    """
+    present = ALIASES.get(name, name)
+    if present not in _FIELDS:
+        raise AttributeError(f"segue.config has no setting {name!r}{alternatives(name, _FIELDS)}")
+    return present
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(_values, _known(name))
+
+
+def __dir__() -> list[str]:
+    return [*_FIELDS, *ALIASES, "patch"]
+
+
+class _Settable(types.ModuleType):
+    """This module's class: assigning to an attribute changes the setting of that name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        name = ALIASES.get(name, name)
-        if name.startswith("_") or name in ("patch", "Settings", "ALIASES"):
+        if name in self.__dict__ or name.startswith("__"):
             super().__setattr__(name, value)
             return
-        known = {f.name: f for f in fields(Settings)}
-        if name not in known:
-            raise AttributeError(f"segue.config has no setting {name!r}; there are: {', '.join(known)}")
-        default = known[name].default
-        if default is not None and not isinstance(value, type(default)):
-            raise TypeError(
-                f"segue.config.{name} takes a {type(default).__name__}, not {value!r} ({type(value).__name__})"
-            )
-        setattr(_values, name, value)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return getattr(_values, ALIASES.get(name, name))
-        except AttributeError:
-            known = ", ".join(f.name for f in fields(Settings))
-            raise AttributeError(f"segue.config has no setting {name!r}; there are: {known}") from None
-
-
-_values = Settings(**{f.name: _from_environment(f.name, f.default) for f in fields(Settings)})
+        name = _known(name)
+        setattr(_values, name, _checked(name, value))
 
 
 @contextlib.contextmanager
@@ -92,17 +135,27 @@ def patch(**changes: Any) -> Iterator[None]:
         changes: settings by name.
 
     Raises:
-        AttributeError: an unknown setting; TypeError: a value of the wrong type.
+        AttributeError: an unknown setting.
+        TypeError, ValueError: a value that the setting cannot take.
+
+    Example:
+        >>> from segue import config
+        >>> @config.patch(suppress_errors=True)
+        ... def careful():
+        ...     return config.suppress_errors
+        >>> careful()
+        True
     """
-    module = sys.modules[__name__]
-    before = {name: getattr(module, name) for name in changes}
+    changes = {_known(name): _checked(_known(name), value) for name, value in changes.items()}
+    before = {name: getattr(_values, name) for name in changes}
     try:
         for name, value in changes.items():
-            setattr(module, name, value)
+            setattr(_values, name, value)
         yield
     finally:
         for name, value in before.items():
-            setattr(module, name, value)
+            setattr(_values, name, value)
 
 
-sys.modules[__name__].__class__ = _Config
+_values = _from_environment()
+sys.modules[__name__].__class__ = _Settable

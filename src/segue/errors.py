@@ -18,6 +18,13 @@ class GraphBreakError(SegueError):
         self.event = event
 
 
+class RecompileError(SegueError, RuntimeError):
+    """Code had to be compiled again under `set_stance("fail_on_recompile")`.
+
+    The message names the guard that failed and the user's source line.
+    """
+
+
 class InternalError(SegueError):
     """A failure inside the compiler.  The user's program is not at fault; please report it.
 

@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from torch import fx
 
-Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
+from segue.arguments import alternatives, check_type, checked
+
+Backend = Callable[..., Callable[..., Any]]
+"""`(torch.fx.GraphModule, list of example inputs) -> callable`; also given `mode` and `options` if `compile` was."""
+
+B = TypeVar("B", bound=Backend)
 
 _BACKENDS: dict[str, Backend] = {}
 
 
-def register_backend(backend: Backend | None = None, *, name: str | None = None) -> Any:
+@overload
+def register_backend(backend: B, *, name: str | None = None) -> B: ...
+@overload
+def register_backend(backend: None = None, *, name: str | None = None) -> Callable[[B], B]: ...
+@checked
+def register_backend(backend: Any = None, *, name: str | None = None) -> Any:
     """Register a backend under a name; usable as a decorator.
 
     Args:
-        backend: a callable `(GraphModule, list of tensors) -> callable`.
-        name: its name; the function's own name by default.
+        backend: a callable `(torch.fx.GraphModule, list of tensors) -> callable`.
+        name: its name; the function's own name by default.  A name that is taken is given to the new backend.
 
     Returns:
         The backend, or a decorator when `backend` is not given.
 
     Raises:
-        TypeError: the backend is not callable.
+        TypeError: the backend is not callable, or the name is not a string.
 
     Example:
         >>> import segue
         >>> @segue.register_backend
         ... def my_backend(gm, example_inputs):
         ...     return gm.forward
+        >>> @segue.register_backend(name="quiet")
+        ... def another(gm, example_inputs):
+        ...     return gm.forward
     """
+    check_type("register_backend(name=...)", name, (str, type(None)), "a name")
     if backend is None:
-        return lambda b: register_backend(b, name=name)
+        return lambda b: register_backend(_callable(b), name=name)
+    _BACKENDS[name or getattr(backend, "__name__", type(backend).__name__)] = _callable(backend)
+    return backend
+
+
+def _callable(backend: Any) -> Any:
     if not callable(backend):
-        raise TypeError(f"register_backend takes a callable (graph, example inputs), not {backend!r}")
-    _BACKENDS[name or getattr(backend, "__name__", type(backend).__name__)] = backend
+        raise TypeError(
+            f"register_backend takes a callable (graph, example inputs) -> callable, not {backend!r}"
+        )
     return backend
 
 
 def list_backends() -> list[str]:
     """The names that `compile(backend=...)` takes, sorted.
+
+    Returns:
+        The names.
 
     Example:
         >>> import segue
@@ -61,17 +83,18 @@ def lookup_backend(backend: str | Backend) -> Backend:
     if isinstance(backend, str):
         found = _BACKENDS.get(backend)
         if found is None:
-            close = difflib.get_close_matches(backend, _BACKENDS, n=1)
-            suggestion = f"; did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"there is no backend {backend!r}{suggestion} Known: {', '.join(list_backends())}")
+            raise ValueError(f"there is no backend {backend!r}{alternatives(backend, list_backends())}")
         return found
     if not callable(backend):
-        raise TypeError(f"backend is a name or a callable (graph, example inputs), not {backend!r}")
+        raise TypeError(
+            f"compile(backend=...) takes a name or a callable (graph, example inputs) -> callable, "
+            f"not {backend!r} ({type(backend).__name__})"
+        )
     return backend
 
 
-def eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    """Runs the captured graph as it is, operation by operation."""
+def eager(gm: fx.GraphModule, example_inputs: list[Any], **settings: Any) -> Callable[..., Any]:
+    """Runs the captured graph as it is, operation by operation; `mode` and `options` change nothing."""
     forward: Callable[..., Any] = gm.forward
     return forward
 

@@ -9,15 +9,22 @@ import logging
 import sys
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from segue import _core, config, markers
+from segue import _core, config, markers, stance
 from segue.backends.registry import Backend
 from segue.capture import BreakSite, Captured, Limits, LoopFacts, Request, capture
 from segue.capture.breaks import KINDS
-from segue.errors import BackendError, GraphBreakError, InternalError, RecompileLimitWarning
+from segue.errors import (
+    BackendError,
+    GraphBreakError,
+    InternalError,
+    RecompileError,
+    RecompileLimitWarning,
+)
 from segue.frames.code import Code
 from segue.frames.filter import is_left_alone
 from segue.frames.state import FunctionState
@@ -68,6 +75,15 @@ class Compiler:
         self._states: dict[int, FunctionUnderWay] = {}
         self._skipped: set[types.CodeType] = set()
         self._logged: set[str] = set()
+        COMPILERS.add(self)
+
+    def reset(self) -> None:
+        """Forget all that was compiled; the events stay."""
+        self._states.clear()
+        self._skipped.clear()
+        self._logged.clear()
+        self.meters.clear()
+        _core.forget_answers()
 
     # --- admission --------------------------------------------------------------------------------
 
@@ -104,11 +120,13 @@ class Compiler:
         stack: tuple[Any, ...],
     ) -> _core.Segment | None:
         """Capture a segment for the state at a gate; None to go on in the interpreter."""
+        if stance.current() == "eager_on_recompile":
+            return None
         state = gate.state
         assert isinstance(state, FunctionUnderWay)
         try:
             return self._add_segment(state, gate, function, locals, stack)
-        except GraphBreakError:
+        except (GraphBreakError, RecompileError):
             raise
         except Exception as e:
             self._failed(state, gate, e)
@@ -256,9 +274,10 @@ class Compiler:
     ) -> None:
         here = Place.of(state.code, state.form.instructions[gate.index].position)
         if history.n_graphs and captured.graph is not None:
-            self.log.record(
-                Event("recompile", "guard-failed", f"{self._failing_guard(gate)} failed", (here,))
-            )
+            recompile = Event("recompile", "guard-failed", f"{self._failing_guard(gate)} failed", (here,))
+            self.log.record(recompile)
+            if stance.current() == "fail_on_recompile":
+                raise RecompileError(f"the stance is 'fail_on_recompile'\n{recompile}")
         if captured.graph is not None:
             self.log.record(
                 Event(
@@ -382,3 +401,7 @@ def event_of(site: BreakSite) -> Event:
         kind.explanation,
         kind.hint,
     )
+
+
+COMPILERS: weakref.WeakSet[Compiler] = weakref.WeakSet()
+"""Every compiler alive, for `segue.reset`."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import collections
 import linecache
-import logging
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Literal
 
-Kind = Literal["graph", "break", "skip", "recompile", "limit", "failure"]
+from segue.report.logs import logger
 
-logger = logging.getLogger("segue")
+Kind = Literal["graph", "break", "skip", "recompile", "limit", "failure"]
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ class EventLog:
 
         self.events.append(event)
         self.counts[event.kind] += 1
-        wanted = config.log.split(",")
-        if _TOPICS[event.kind] in wanted:
+        if _TOPICS[event.kind] in config.log.split(","):
             logger.info("%s", event)
 
     def of_kind(self, *kinds: str) -> list[Event]:
