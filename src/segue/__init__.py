@@ -9,17 +9,16 @@ from segue.api import (
     assume_constant_result,
     compile,
     disable,
-    explain,
     install,
     is_compiling,
     mark_dynamic,
     mark_static,
     reset,
-    set_stance,
     uninstall,
 )
 from segue.backends import list_backends, register_backend
 from segue.markers import graph_break, skip_frame
+from segue.stance import set_stance
 
 __version__ = "0.1.0"
 
@@ -30,7 +29,6 @@ __all__ = [
     "config",
     "disable",
     "errors",
-    "explain",
     "graph_break",
     "install",
     "is_compiling",

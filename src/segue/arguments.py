@@ -38,15 +38,10 @@ def checked(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in known:
-                refuse_keyword(function.__name__, name, known)
+                raise TypeError(f"{function.__name__}() has no argument {name!r}{alternatives(name, known)}")
         return function(*args, **kwargs)
 
     return cast(F, call)
-
-
-def refuse_keyword(function: str, name: str, known: Iterable[str]) -> None:
-    """Raise the TypeError for a keyword argument that a function does not have."""
-    raise TypeError(f"{function}() has no argument {name!r}{alternatives(name, known)}")
 
 
 def check_type(where: str, value: Any, expected: type | tuple[type, ...], what: str) -> None:
