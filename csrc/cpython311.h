@@ -68,13 +68,6 @@ frame_stack(Frame *frame)
     return _PyFrame_Stackbase(frame);
 }
 
-/* Whether somebody besides the frame itself holds its frame object and may read its locals later. */
-static inline bool
-frame_is_shared(Frame *frame)
-{
-    return frame->frame_obj != NULL && Py_REFCNT(frame->frame_obj) > 1;
-}
-
 /* ---- code objects */
 
 static inline int

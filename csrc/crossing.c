@@ -20,11 +20,27 @@ typedef struct {
     PyObject *state; /* weak reference */
 } Landing;
 
+/* (pad, payload); the payload is stolen, and NULL stands for an exception. */
+static PyObject *
+pair(long pad, PyObject *payload)
+{
+    PyObject *number = payload == NULL ? NULL : PyLong_FromLong(pad);
+    PyObject *tuple = number == NULL ? NULL : PyTuple_New(2);
+    if (tuple == NULL) {
+        Py_XDECREF(number);
+        Py_XDECREF(payload);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(tuple, 0, number);
+    PyTuple_SET_ITEM(tuple, 1, payload);
+    return tuple;
+}
+
 /* The frame's own stack slots are popped by its code after this, so no slot may stay NULL. */
 static PyObject *
 leave_through(long pad, PyObject *payload, PyObject **stack, Py_ssize_t depth)
 {
-    PyObject *tuple = payload == NULL ? NULL : Py_BuildValue("(lN)", pad, payload);
+    PyObject *tuple = pair(pad, payload);
     for (Py_ssize_t i = 0; tuple != NULL && i < depth; i++) {
         if (stack[i] == NULL) {
             stack[i] = Py_NewRef(Py_None);
@@ -33,30 +49,23 @@ leave_through(long pad, PyObject *payload, PyObject **stack, Py_ssize_t depth)
     return tuple;
 }
 
-/* Move the frame's state into the activation and let the frame return; `payload` is stolen. */
+/* Copy the frame's state into the activation and let the frame return; `payload` is stolen. The
+   frame keeps its own until then: a signal handler may raise before it has returned. */
 static PyObject *
 transfer(Activation *act, Frame *frame, long exit, PyObject *payload, Py_ssize_t depth)
 {
-    PyObject **locals = frame_locals(frame), **stack = frame_stack(frame);
-    bool shared = frame_is_shared(frame);
-    PyObject *leaving =
-        leave_through(SEGMENT_RETURN, Py_NewRef(sentinel_transfer), stack, depth);
+    PyObject *leaving = leave_through(SEGMENT_RETURN, Py_NewRef(sentinel_transfer),
+                                      frame_stack(frame), depth);
     if (leaving == NULL) {
         Py_DECREF(payload);
         return NULL;
     }
     for (int i = 0; i < act->state->n_localsplus; i++) {
-        Py_XSETREF(act->localsplus[i], Py_XNewRef(locals[i]));
-        if (!shared) {
-            Py_CLEAR(locals[i]);
-        }
+        Py_XSETREF(act->localsplus[i], Py_XNewRef(frame_locals(frame)[i]));
     }
     act->exit = exit;
     act->frame = NULL;
     Py_XSETREF(act->stack, payload);
-    for (Py_ssize_t i = 0; i < depth; i++) {
-        Py_SETREF(stack[i], Py_NewRef(Py_None));
-    }
     return leaving;
 }
 
@@ -284,7 +293,7 @@ landing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnam
     land_state(act, frame_locals(frame));
     PyObject *payload = act->stack;
     act->stack = NULL;
-    return Py_BuildValue("(lN)", act->exit, payload);
+    return pair(act->exit, payload);
 }
 
 static void

@@ -152,7 +152,6 @@ enum { SEGMENT_RETURN = -1, SEGMENT_STAY = -2 };
    graph failed and the compiler said to go on in the interpreter. */
 RunOutcome segment_run(PyObject *segment, Site *site, Result *result);
 int segment_failed_step(PyObject *segment);
-long segment_exit(PyObject *segment);
 
 /* ---- torch's global state (torchstate.c) */
 

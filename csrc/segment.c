@@ -120,7 +120,7 @@ give_up(Segment *segment, const Step *step, StepOutcome outcome)
     if (outcome == STEP_MISMATCH) {
         return RUN_MISMATCH;
     }
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+    if (outcome == STEP_INTERRUPTED || !PyErr_ExceptionMatches(PyExc_Exception)) {
         return RUN_ERROR;
     }
     if (step->run != step_graph) {

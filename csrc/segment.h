@@ -13,7 +13,8 @@ typedef struct {
     const Site *site;
 } Run;
 
-typedef enum { STEP_RAISED = -1, STEP_OK, STEP_MISMATCH } StepOutcome;
+/* STEP_INTERRUPTED: a signal handler raised, which is not the step's own failure. */
+typedef enum { STEP_INTERRUPTED = -2, STEP_RAISED, STEP_OK, STEP_MISMATCH } StepOutcome;
 
 typedef StepOutcome (*StepFunction)(Run *run, Step *step);
 

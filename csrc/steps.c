@@ -345,7 +345,8 @@ step_graph(Run *run, Step *step)
     if (outcome == STEP_OK && step->x != Py_None) {
         ((Meter *)step->x)->calls++;
     }
-    return outcome;
+    /* What came in while the graph ran is served before its effects, at the gate's instruction. */
+    return outcome == STEP_OK && PyErr_CheckSignals() < 0 ? STEP_INTERRUPTED : outcome;
 }
 
 static int

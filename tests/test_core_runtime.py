@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import os
 import signal
@@ -472,6 +473,34 @@ def test_signals_between_a_version_and_its_landing() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert calls > 10
+
+
+def test_a_signal_that_comes_during_a_graph_is_served_before_its_effects() -> None:
+    class Late(Exception): ...
+
+    def handler(*_: Any) -> None:
+        raise Late
+
+    asked: list[Any] = []
+    done: list[Any] = []
+    recorder = Recorder()
+    entry = _core.Entry(double, recorder)
+    entry(0)
+    # tuple(map(interrupt_main, ...)) runs no Python code that would serve the signal.
+    steps = [
+        *(("local", 0, 0), ("const", 1, tuple), ("graph", (2,), 1, (0,), None)),
+        *(("const", 3, done.append), ("call", 4, 3, (2,), ()), ("result", 2)),
+    ]
+    gate = recorder.states[double.__code__].entry
+    assert gate is not None
+    gate.segments.append(_core.Segment(steps, _core.Segment.RETURN, 5, asked.append))
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(Late):
+            entry(map(_thread.interrupt_main, [signal.SIGINT]))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (asked, done) == ([], [])
 
 
 # --- threads and processes

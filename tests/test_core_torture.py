@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import types
 import weakref
 from collections.abc import Iterator
@@ -125,9 +126,61 @@ def test_leaving_everywhere_changes_nothing(case: Case, grows: bool) -> None:
     assert compiler.misses > 0
 
 
+class Value:
+    """Something whose references can be counted."""
+
+
+def carries(value: Value, *rest: Value) -> Any:
+    """A cell, a loop, a half-built stack, a `with`, a handler that raises."""
+    found = [value]
+    for item in rest:
+        try:
+            found += [value, *(lambda: (item, value))()]
+            with memoryview(b"ab"):
+                raise KeyError(item)
+        except KeyError as error:
+            found.append(error.args[0])
+    if len(found) > 5:
+        raise ValueError(found)
+    return found
+
+
+FILES.add(__file__)
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["growing", "complete"])
+def test_leaving_neither_keeps_nor_loses_references(grows: bool) -> None:
+    values = [Value(), Value(), Value()]
+    constants = [None, (), _core.NULL, _core.TRANSFER, 0, 1, 2]
+    compiler = Leaver(grows)
+
+    def call(n: int) -> None:
+        compiled = _core.Entry(carries, Leaver(grows) if grows else compiler)
+        assert compiled(*values[:n], *values[:1]) is not None
+
+    def count() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(x) for x in (*values, *constants, carries, carries.__code__)]
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            call(1)
+            with pytest.raises(ValueError):
+                call(3)
+
+    work(2)
+    before = count()
+    work(20 if grows else 1000)
+    assert all(abs(after - first) < 15 for after, first in zip(count(), before, strict=True))
+    gone = [weakref.ref(value) for value in values]
+    values.clear()
+    gc.collect()
+    assert not any(ref() for ref in gone)
+
+
 def test_all_of_it_is_freed() -> None:
     compiler = Leaver(grows=True)
-    for case in CORPUS[:40]:
+    for case in CORPUS[::12]:
         for args in case.make_args():
             observe(_core.Entry(case.function, compiler), args)
     states = [weakref.ref(state) for state in compiler.states.values()]

@@ -113,10 +113,14 @@ class Meter:
     calls: int
 
 class Entry:
-    """A function whose calls are compiled. Attributes that it lacks are those of the function."""
+    """A function whose calls are compiled. Attributes that it lacks are those of the function.
+
+    Raises:
+        TypeError: `function` is not a plain Python function.
+    """
 
     def __new__(
-        cls, function: FunctionType, compiler: Any, bound: tuple[Any, ...] = ()
+        cls, function: Callable[..., Any], compiler: Any, bound: tuple[Any, ...] = ()
     ) -> Entry: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: object, owner: type | None = None, /) -> Any: ...
