@@ -191,7 +191,7 @@ def generic_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
 
 def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
     """`object.__setattr__(value, name, new)`."""
-    from segue.capture.values.object import ObjectValue
+    from segue.capture.values.object import ObjectValue, is_slot
 
     cls = value.python_type(tr)
     attribute = lookup(cls, name)
@@ -202,7 +202,7 @@ def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
                 tr.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no setter")
             tr.call(tr.pinned(attribute.fset), [value, new], {})
             return
-        if isinstance(attribute, types.MemberDescriptorType) and isinstance(value, ObjectValue):
+        if isinstance(value, ObjectValue) and is_slot(attribute, name):
             value.write_slot(tr, name, attribute, new)
             return
         method = lookup(type(attribute), "__set__")

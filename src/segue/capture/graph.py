@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 from torch._subclasses import fake_tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from segue.capture.fake import CaptureMode
 
 from segue.capture.breaks import graph_break
 from segue.capture.calls import name_of
@@ -50,7 +50,7 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self.graph = fx.Graph()
-        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=False)
+        self.fake_mode = CaptureMode()
         self.inputs: list[Source] = []
         self.examples: list[Any] = []
         self.n_operations = 0
@@ -63,7 +63,7 @@ class GraphBuilder:
 
     def input_tensor(self, real: torch.Tensor, source: Source, cls: type) -> TensorValue:
         """A placeholder for a tensor of the program."""
-        fake = self.fake_mode.from_tensor(real, static_shapes=True)
+        fake = self.fake_mode.fake_of(real)
         node = self._placeholder(source, real, fake)
         value = TensorValue(node, fake, cls, source, real)
         self._tensors[id(fake)] = value

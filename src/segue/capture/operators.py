@@ -124,10 +124,10 @@ def binary(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
 def _arithmetic(tr: Tracer, function: Callable[..., Any], a: Value, b: Value) -> Value:
     try:
         return compute_number(tr, function, a, b)
-    except ZeroDivisionError as e:
+    except (ArithmeticError, TypeError, ValueError) as e:
         for operand in (a, b):
             operand.concrete(tr)
-        tr.raise_error(ZeroDivisionError, *e.args)
+        tr.raise_error(type(e), *e.args)
 
 
 def _sequence(tr: Tracer, base: str, inplace: bool, a: SequenceValue, b: Value) -> Value | None:

@@ -51,6 +51,7 @@ class Limits:
     unroll: int = 128
     budget: int = 200_000
     depth: int = 120
+    recursion: int = 12
     fullgraph: bool = False
     break_at: Callable[[Code, int], bool] | None = None
 
@@ -130,10 +131,6 @@ class Tracer:
 
             return SliceValue(*(self.plain_value(p) for p in (obj.start, obj.stop, obj.step)))
         return Known(obj)
-
-    def plain(self, value: Value) -> Value:
-        """The value itself, looked at."""
-        return self.look(value)
 
     def pinned(self, obj: Any) -> Value:
         """An object whose owner is guarded already, or that never changes its place."""
@@ -360,7 +357,8 @@ class Tracer:
 
     def run_inlined(self, frame: Frame) -> Value:
         """Run the frame of an inlined call."""
-        if len(self.frames) >= self.limits.depth:
+        nested = sum(f.code is frame.code for f in self.frames)
+        if len(self.frames) >= self.limits.depth or nested >= self.limits.recursion:
             graph_break("depth", depth=len(self.frames))
         return frame.run(self)
 

@@ -171,7 +171,7 @@ _TEXT: dict[str, Callable[..., str]] = {
     "dict_absent": lambda s, k: f"check {k!r} not in r{s}",
     "item": lambda d, s, i: f"r{d} = r{s}[{i}]",
     "type_of": lambda d, s: f"r{d} = type(r{s})",
-    "slot": lambda d, s, n, o: f"r{d} = r{s}.{n}  # slot of {o.__name__}",
+    "slot": lambda d, s, n, o: f"r{d} = r{s}.{n.__name__}  # slot of {o.__name__}",
     "is": lambda a, b: f"check r{a} is r{b}",
     "is_not": lambda a, b: f"check r{a} is not r{b}",
     "type_is": lambda a, c: f"check type(r{a}) is {c.__qualname__}",

@@ -143,7 +143,7 @@ class Slot(Child):
     owner: type
 
     def step(self, dst: int, base: int) -> Step:
-        return ("slot", dst, base, self.name, self.owner)
+        return ("slot", dst, base, self.owner.__dict__[self.name], self.owner)
 
     def __str__(self) -> str:
         return f"{self.parent}.{self.name}"

@@ -89,7 +89,7 @@ def format_value(tr: Tracer, frame: Frame, i: Instruction) -> None:
 def list_append(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(list, unused[arg-1], item -- list, unused[arg-1])"""
     item = frame.pop()
-    target = frame.stack[-i.arg]
+    target = tr.look(frame.stack[-i.arg])
     assert isinstance(target, ListValue)
     target.append(tr, item)
 
@@ -98,7 +98,7 @@ def list_append(tr: Tracer, frame: Frame, i: Instruction) -> None:
 def set_add(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(set, unused[arg-1], item -- set, unused[arg-1])"""
     item = frame.pop()
-    target = frame.stack[-i.arg]
+    target = tr.look(frame.stack[-i.arg])
     assert isinstance(target, SetValue)
     target.add(tr, item)
 
@@ -107,14 +107,14 @@ def set_add(tr: Tracer, frame: Frame, i: Instruction) -> None:
 def map_add(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(dict, unused[arg-1], key, value -- dict, unused[arg-1])"""
     value, key = frame.pop(), frame.pop()
-    frame.stack[-i.arg].set_item(tr, key, value)
+    tr.look(frame.stack[-i.arg]).set_item(tr, key, value)
 
 
 @opcode("LIST_EXTEND")
 def list_extend(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(list, unused[arg-1], iterable -- list, unused[arg-1])"""
     source = frame.pop()
-    target = frame.stack[-i.arg]
+    target = tr.look(frame.stack[-i.arg])
     assert isinstance(target, ListValue)
     for item in tr.unpack(source):
         target.append(tr, item)
@@ -124,7 +124,7 @@ def list_extend(tr: Tracer, frame: Frame, i: Instruction) -> None:
 def set_update(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(set, unused[arg-1], iterable -- set, unused[arg-1])"""
     source = frame.pop()
-    target = frame.stack[-i.arg]
+    target = tr.look(frame.stack[-i.arg])
     assert isinstance(target, SetValue)
     for item in tr.unpack(source):
         target.add(tr, item)
@@ -134,7 +134,7 @@ def set_update(tr: Tracer, frame: Frame, i: Instruction) -> None:
 def dict_update(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(dict, unused[arg-1], mapping -- dict, unused[arg-1])"""
     source = tr.look(frame.pop())
-    target = frame.stack[-i.arg]
+    target = tr.look(frame.stack[-i.arg])
     assert isinstance(target, DictValue)
     for key, value in tr.mapping_items(source):
         key = tr.look(key)

@@ -94,12 +94,12 @@ class Known(Value):
         if isinstance(self.real, type):
             getter = getattr(self.real, "__class_getitem__", None)
             if issubclass(type(self.real), tr.enum_type):
-                return tr.pinned(self.concrete(tr)[key.concrete(tr)])
+                return compute(tr, lambda a, b: a[b], self, tr.look(key))
             if getter is None or not key.is_constant():
                 self.unsupported(tr, "subscript")
             return tr.pinned(self.real[key.concrete(tr)])
         if isinstance(self.real, (str, bytes, range)):
-            return compute(tr, lambda a, b: a[b], self, tr.plain(key))
+            return compute(tr, lambda a, b: a[b], self, tr.look(key))
         self.unsupported(tr, "subscript")
 
     def contains(self, tr: Tracer, item: Value) -> bool:

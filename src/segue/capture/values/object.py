@@ -53,7 +53,7 @@ class ObjectValue(Value):
             own = self.namespace(tr)
             if own is not None:
                 return own
-        if isinstance(descriptor, types.MemberDescriptorType) and self.cls.__flags__ & _HEAP_TYPE:
+        if is_slot(descriptor, name):
             return self._slot(tr, descriptor, name)
         if self.source is not None:
             return tr.wrap(_safe_getattr(self.real, name, self.cls), Attr(self.source, name))
@@ -190,7 +190,12 @@ class ExceptionValue(ObjectValue):
         return to.program.call(self.cls, *(to.register(a) for a in self.args))
 
 
-_HEAP_TYPE = 1 << 9
+def is_slot(descriptor: Any, name: str) -> bool:
+    """Whether a descriptor is a `__slots__` member of a Python class."""
+    if not isinstance(descriptor, types.MemberDescriptorType):
+        return False
+    slots = vars(descriptor.__objclass__).get("__slots__", ())
+    return name == slots or name in slots
 
 
 def _safe_getattr(obj: Any, name: str, cls: type) -> Any:
