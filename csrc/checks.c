@@ -161,7 +161,7 @@ same_frozenset(PyObject *a, PyObject *b)
     return 1;
 }
 
-/* Whether `a` is of exactly the type of the constant `b` and equal to it. No code of the user runs. */
+/* Whether `a` is of exactly the type of the constant `b` and equal to it. No user code runs. */
 static int
 same_constant(PyObject *a, PyObject *b)
 {

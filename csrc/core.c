@@ -16,7 +16,7 @@ sentinel_repr(PyObject *op)
     return PyUnicode_FromString(((Sentinel *)op)->name);
 }
 
-PyTypeObject Sentinel_Type = {
+static PyTypeObject Sentinel_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "segue._core.Sentinel",
     .tp_doc = PyDoc_STR("A value that stands for something other than itself."),

@@ -36,8 +36,8 @@ PyObject *
 function_with_code(PyObject *original, PyCodeObject *code)
 {
     PyFunctionObject *from = (PyFunctionObject *)original;
-    PyFunctionObject *function =
-        (PyFunctionObject *)PyFunction_NewWithQualName((PyObject *)code, from->func_globals, from->func_qualname);
+    PyFunctionObject *function = (PyFunctionObject *)PyFunction_NewWithQualName(
+        (PyObject *)code, from->func_globals, from->func_qualname);
     if (function == NULL) {
         return NULL;
     }

@@ -1,5 +1,5 @@
-/* Everything that depends on the internals of one CPython version: frames, the frame evaluator, data attached to code
-   objects, type versions, the handled exception. Nothing outside cpython311.{h,c} looks inside a frame. */
+/* Everything that depends on the internals of one CPython version: frames, the frame evaluator,
+   data attached to code objects, type versions. Nothing else looks inside a frame. */
 #ifndef SEGUE_CPYTHON311_H
 #define SEGUE_CPYTHON311_H
 
@@ -89,16 +89,17 @@ code_slot_name(PyCodeObject *code, Py_ssize_t slot)
     return PyTuple_GET_ITEM(code->co_localsplusnames, slot);
 }
 
-/* Whether a call of the code runs it to its end: not a generator or coroutine, not a module or class body. */
+/* Whether a call of the code runs it to its end: no generator, coroutine, module or class body. */
 static inline bool
 code_is_plain_function(PyCodeObject *code)
 {
     const int required = CO_OPTIMIZED | CO_NEWLOCALS;
-    const int excluded = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR;
+    const int excluded =
+        CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR;
     return (code->co_flags & (required | excluded)) == required;
 }
 
-/* Reserve the slot for our data on code objects; `destroy` gets what is there when the code object dies. */
+/* Reserve the slot for our data on code objects; `destroy` gets what is there when one dies. */
 int code_data_setup(void (*destroy)(void *));
 void *code_data(PyCodeObject *code);
 int set_code_data(PyCodeObject *code, void *data);
@@ -125,7 +126,7 @@ evaluate_frame(PyThreadState *ts, Frame *frame, int throwflag)
 
 /* ---- functions */
 
-/* A function that runs `code` in place of `original`: same globals, builtins, closure, names and module. */
+/* A function that runs `code` in place of `original`: same globals, closure, names and module. */
 PyObject *function_with_code(PyObject *original, PyCodeObject *code);
 
 /* ---- types */

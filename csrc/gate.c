@@ -248,7 +248,7 @@ gate_set_segments(PyObject *op, PyObject *value, void *closure)
 }
 
 static PyGetSetDef gate_getset[] = {
-    {"segments", gate_get_segments, gate_set_segments, "The segments, in the order of trial.", NULL},
+    {"segments", gate_get_segments, gate_set_segments, "The segments, in order of trial.", NULL},
     {NULL},
 };
 

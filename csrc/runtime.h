@@ -31,8 +31,8 @@ typedef struct {
     PyObject *weakrefs;
 } Gate;
 
-extern PyTypeObject State_Type, Gate_Type, Crossing_Type, Landing_Type, Segment_Type, Meter_Type, Entry_Type,
-    BoundEntry_Type, Disabled_Type, Sentinel_Type;
+extern PyTypeObject State_Type, Gate_Type, Crossing_Type, Landing_Type, Segment_Type, Meter_Type;
+extern PyTypeObject Entry_Type, BoundEntry_Type, Disabled_Type;
 
 /* _core.NULL, TRANSFER, DISABLE, UNDECIDED */
 extern PyObject *sentinel_null, *sentinel_transfer, *sentinel_disable, *sentinel_undecided;
@@ -57,7 +57,8 @@ enum { FROM_THE_TOP = -1 };
 /* Copy the raw arguments into `localsplus` as owned references; nothing if that has happened. */
 void activation_adopt(Activation *act);
 
-/* Turn the raw values of cell slots into cells, as MAKE_CELL would: needed before a state other than "from the top". */
+/* Turn the raw values of cell slots into cells, as MAKE_CELL would: needed before any state other
+   than "from the top". */
 int activation_make_cells(Activation *act);
 
 /* ---- the state of a thread */
@@ -94,7 +95,8 @@ long evaluator_holds(void);
 PyObject *call_plain(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
 /* Call anything with compiling off. */
-PyObject *call_disabled(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+PyObject *call_disabled(PyObject *callable, PyObject *const *args, size_t nargsf,
+                        PyObject *kwnames);
 
 /* Run one call of a compiled function. `localsplus` has room for the slots of the state's code; if
    `adopted`, it holds the arguments as owned references, and the caller clears it. False: nothing
@@ -105,13 +107,20 @@ bool drive(State *state, PyObject *function, PyObject *const *arguments, PyObjec
 
 /* ---- what a compiler says of a code object (answers.c) */
 
-typedef enum { ANSWER_ERROR = -1, ANSWER_STATE, ANSWER_SKIP, ANSWER_DISABLE, ANSWER_UNDECIDED, ANSWER_VERSION } Answer;
+typedef enum {
+    ANSWER_ERROR = -1,
+    ANSWER_STATE,
+    ANSWER_SKIP,
+    ANSWER_DISABLE,
+    ANSWER_UNDECIDED, /* as skip, but to be asked again */
+    ANSWER_VERSION,   /* the code is a rewritten one */
+} Answer;
 
 int answers_setup(void);
 extern unsigned long answers_epoch; /* answers of an older epoch do not count */
 
-/* The current compiler's answer for `function`, asked with compiling off if it is not known; with ANSWER_STATE a new
-   reference in `*state`. ANSWER_VERSION: the code is a rewritten one. */
+/* The current compiler's answer for `function`, asked with compiling off if it is not known; with
+   ANSWER_STATE a new reference in `*state`. */
 Answer answer_for(PyObject *function, State **state);
 int answers_mark_version(PyCodeObject *code);
 
@@ -148,8 +157,8 @@ typedef enum { RUN_ERROR = -1, RUN_MATCHED, RUN_MISMATCH, RUN_ABANDONED } RunOut
 
 enum { SEGMENT_RETURN = -1, SEGMENT_STAY = -2 };
 
-/* Run a segment. RUN_MATCHED fills `result`; RUN_MISMATCH leaves the failed step in the segment; RUN_ABANDONED: its
-   graph failed and the compiler said to go on in the interpreter. */
+/* Run a segment. RUN_MATCHED fills `result`; RUN_MISMATCH leaves the failed step in the segment;
+   RUN_ABANDONED: its graph failed and `failed` said to go on in the interpreter. */
 RunOutcome segment_run(PyObject *segment, Site *site, Result *result);
 int segment_failed_step(PyObject *segment);
 

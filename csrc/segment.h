@@ -35,7 +35,13 @@ typedef struct {
 
 struct Step {
     StepFunction run;
-    int dst, a, b, c;
+    int dst;
+    union {
+        struct {
+            int a, b, c;
+        };
+        int numbers[3];
+    };
     int n_args, n_dsts;
     int *args, *dsts;
     PyObject *x, *y; /* borrowed from the segment's source */

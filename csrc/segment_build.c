@@ -106,7 +106,7 @@ read_list(Builder *builder, PyObject *object, RegisterReader read, int **list, i
 }
 
 static int
-read_operand(Builder *builder, Step *step, char letter, PyObject *object, int **next)
+read_operand(Builder *builder, Step *step, char letter, PyObject *object, int *n_numbers)
 {
     switch (letter) {
     case 'd':
@@ -116,15 +116,15 @@ read_operand(Builder *builder, Step *step, char letter, PyObject *object, int **
     case 'R':
         return read_list(builder, object, read_register, &step->args, &step->n_args);
     case 'r':
-        return read_register(builder, object, (*next)++);
+        return read_register(builder, object, &step->numbers[(*n_numbers)++]);
     case 'o':
         if (object != Py_None) {
-            return read_register(builder, object, (*next)++);
+            return read_register(builder, object, &step->numbers[(*n_numbers)++]);
         }
-        *(*next)++ = -1;
+        step->numbers[(*n_numbers)++] = -1;
         return 0;
     case 'i':
-        return read_number(builder, object, (*next)++);
+        return read_number(builder, object, &step->numbers[(*n_numbers)++]);
     case 'x':
         *(step->x == NULL ? &step->x : &step->y) = object;
         return 0;
@@ -140,13 +140,14 @@ read_operands(Builder *builder, Step *step, const StepKind *kind, PyObject *tupl
     if (PyTuple_GET_SIZE(tuple) != (Py_ssize_t)strlen(kind->operands) + 1) {
         return complain(builder, "wrong number of operands");
     }
-    int *next = &step->a;
+    int n_numbers = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; kind->operands[i]; i++) {
             char letter = kind->operands[i];
             bool is_written = letter == 'd' || letter == 'D';
+            PyObject *object = PyTuple_GET_ITEM(tuple, i + 1);
             if (is_written == (pass == 1) &&
-                read_operand(builder, step, letter, PyTuple_GET_ITEM(tuple, i + 1), &next) < 0) {
+                read_operand(builder, step, letter, object, &n_numbers) < 0) {
                 return -1;
             }
         }

@@ -95,8 +95,8 @@ state_set_version(PyObject *op, PyObject *value, void *closure)
     }
     if (!PyCode_Check(value) || self->code == NULL || !is_version_of(self, (PyCodeObject *)value)) {
         PyErr_SetString(PyExc_ValueError,
-                        "a version is another code object with the same localsplus that takes every "
-                        "argument slot positionally");
+                        "a version is another code object with the same localsplus that takes "
+                        "every argument slot positionally");
         return -1;
     }
     if (answers_mark_version((PyCodeObject *)value) < 0) {

@@ -1,5 +1,5 @@
-/* The check of a tensor's metadata. For plain tensors and parameters it reads the DLPack view; other
-   classes, and tensors that DLPack refuses, are asked through their Python attributes. */
+/* The check of a tensor's metadata. For plain tensors and parameters it reads the DLPack view;
+   other classes, and tensors that DLPack refuses, are asked through their Python attributes. */
 #include "dlpack.h"
 #include "segment.h"
 

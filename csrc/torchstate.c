@@ -1,5 +1,5 @@
-/* torch's thread-wide state as a tuple of facts that a segment can depend on. torch is reached
-   through its own Python functions; those that take no arguments are called through their C entry. */
+/* torch's thread-wide state as a tuple of facts that a segment can depend on. torch is reached by
+   its own Python functions; those that take no arguments are called through their C entry. */
 #include "runtime.h"
 
 typedef struct {
@@ -31,7 +31,8 @@ static PyObject *is_autocast_enabled, *get_autocast_dtype, *is_autocast_cache_en
 static PyObject *
 ask(const Fact *fact)
 {
-    return fact->entry != NULL ? fact->entry(fact->self, NULL) : PyObject_CallNoArgs(fact->function);
+    return fact->entry != NULL ? fact->entry(fact->self, NULL)
+                               : PyObject_CallNoArgs(fact->function);
 }
 
 static int

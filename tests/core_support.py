@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from segue import _core
+from segue.frames.state import FunctionState
 
 _core.setup_torch(torch)
 
@@ -31,3 +32,34 @@ class Scripted:
 
     def report_unstable(self, *report: Any) -> None:
         self.unstable.append(report)
+
+
+class Recorder(Scripted):
+    """Admits the functions of the core's tests; records which calls reach their entry gates."""
+
+    def __init__(self, *, versions: bool = True, answer: Callable[..., Any] | None = None) -> None:
+        super().__init__(answer or (lambda *miss: None))
+        self.versions = versions
+
+    def admit(self, function: types.FunctionType) -> Any:
+        code = function.__code__
+        if "test_core" not in code.co_filename:
+            return None
+        if code not in self.states:
+            self.states[code] = state = FunctionState(code)
+            if self.versions:
+                state.refresh()
+        return self.states[code]
+
+    @property
+    def calls(self) -> list[tuple[Any, ...]]:
+        """Function name and arguments of each miss at an entry."""
+        return [
+            (function.__name__, *locals[: function.__code__.co_argcount])
+            for gate, function, locals, _ in self.misses
+            if gate is gate.state.entry
+        ]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, *_ in self.calls]
