@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from segue.capture import attributes, operators
+from segue.capture.breaks import graph_break
 from segue.capture.rules import rule
 from segue.capture.values.base import Value
+from segue.capture.values.object import ObjectValue
 
 if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
@@ -35,7 +37,10 @@ _METHODS: dict[str, Method] = {
 
 def _register(cls: type, name: str, method: Method) -> None:
     def call(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        result = method(tr, tr.look(args[0]), args[1:])
+        value = tr.look(args[0])
+        if isinstance(value, ObjectValue):  # a subclass that overrides methods: its contents are not followed
+            graph_break("unsupported-operation", operation=name, types=value.cls.__name__)
+        result = method(tr, value, args[1:])
         assert isinstance(result, Value)
         return result
 
