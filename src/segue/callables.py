@@ -58,7 +58,9 @@ def _compiled_function(function: types.FunctionType, options: Options) -> Any:
             event = _not_captured(code, f"{code.co_qualname} is a {what}")
             compiler.log.record(event)
             if options.fullgraph:
-                raise GraphBreakError(f"fullgraph=True, but nothing can be captured\n{event}", event)
+                raise GraphBreakError(
+                    f"fullgraph=True, but nothing can be captured\n{event}", event
+                )
     return _core.Entry(function, compiler)
 
 
@@ -98,7 +100,7 @@ def _compiled_class(cls: type, options: Options) -> Any:
             f"segue.compile({cls.__name__}): instances of the class have no __call__ written in Python; "
             "compile a function, or one of its methods"
         )
-    cls.__call__ = compiled(call, options)  # type: ignore[operator]
+    cls.__call__ = compiled(call, options)  # type: ignore[method-assign]
     return cls
 
 
@@ -110,7 +112,7 @@ def _compiled_object(target: Any, options: Options) -> Any:
     return _compiled_function(_caller_of(target), options)
 
 
-def _caller_of(target: Any) -> types.FunctionType:
+def _caller_of(target: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
 

@@ -30,7 +30,7 @@ def twin_of(module: nn.Module, call: Callable[..., Any], again: Again) -> nn.Mod
     """
 
     class Twin(nn.Module):
-        __call__ = call
+        __call__ = staticmethod(call)
         _segue_original = staticmethod(lambda: module)
 
         @property

@@ -35,7 +35,10 @@ class Options:
         check_type("compile(dynamic=...)", self.dynamic, (bool, type(None)), "True, False or None")
         check_type("compile(mode=...)", self.mode, (str, type(None)), "the name of a mode or None")
         check_type(
-            "compile(options=...)", self.options, (Mapping, type(None)), "a dict of settings or None"
+            "compile(options=...)",
+            self.options,
+            (Mapping, type(None)),
+            "a dict of settings or None",
         )
         if self.mode is not None:
             check_choice("compile(mode=...)", self.mode, MODES)

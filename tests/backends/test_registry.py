@@ -66,8 +66,14 @@ def test_names_are_listed_in_order() -> None:
     ("arguments", "says"),
     [
         ({"backend": 3}, "takes a callable (graph, example inputs) -> callable, not 3"),
-        ({"backend": registry.eager, "name": 3}, "register_backend(name=...) takes a name, not 3 (int)"),
-        ({"backnd": registry.eager}, "register_backend() has no argument 'backnd'; did you mean 'backend'?"),
+        (
+            {"backend": registry.eager, "name": 3},
+            "register_backend(name=...) takes a name, not 3 (int)",
+        ),
+        (
+            {"backnd": registry.eager},
+            "register_backend() has no argument 'backnd'; did you mean 'backend'?",
+        ),
     ],
 )
 def test_what_cannot_be_registered_is_explained(arguments, says) -> None:

@@ -47,7 +47,8 @@ def register_backend(backend: Any = None, *, name: str | None = None) -> Any:
     check_type("register_backend(name=...)", name, (str, type(None)), "a name")
     if backend is None:
         return lambda b: register_backend(_callable(b), name=name)
-    _BACKENDS[name or getattr(backend, "__name__", type(backend).__name__)] = _callable(backend)
+    own_name: str = getattr(backend, "__name__", type(backend).__name__)
+    _BACKENDS[name or own_name] = _callable(backend)
     return backend
 
 
@@ -83,7 +84,9 @@ def lookup_backend(backend: str | Backend) -> Backend:
     if isinstance(backend, str):
         found = _BACKENDS.get(backend)
         if found is None:
-            raise ValueError(f"there is no backend {backend!r}{alternatives(backend, list_backends())}")
+            raise ValueError(
+                f"there is no backend {backend!r}{alternatives(backend, list_backends())}"
+            )
         return found
     if not callable(backend):
         raise TypeError(

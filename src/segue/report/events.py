@@ -28,7 +28,12 @@ class Place:
     def of(code: CodeType, position: Any) -> Place:
         """The place of an instruction's position in a code object."""
         return Place(
-            code.co_filename, position.lineno, position.end_lineno, position.col, position.end_col, code.co_qualname
+            code.co_filename,
+            position.lineno,
+            position.end_lineno,
+            position.col,
+            position.end_col,
+            code.co_qualname,
         )
 
     def source(self) -> str:
@@ -88,7 +93,9 @@ class Event:
 class EventLog:
     """The events of one compiler, the newest 10,000 kept; counts are complete."""
 
-    events: collections.deque[Event] = field(default_factory=lambda: collections.deque(maxlen=10_000))
+    events: collections.deque[Event] = field(
+        default_factory=lambda: collections.deque(maxlen=10_000)
+    )
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
 
     def record(self, event: Event) -> None:
