@@ -1,0 +1,135 @@
+"""A backend that counts its graphs, and the comparison of a compiled function with the plain one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import segue
+from tests.observation import Observation, difference, observe
+
+
+class Graphs:
+    """A backend that runs what it is given and remembers every graph.
+
+    Attributes:
+        graphs: the names of the operations of each graph, in the order in which they were compiled.
+        runs: how often a graph was run.
+    """
+
+    def __init__(self) -> None:
+        self.graphs: list[list[str]] = []
+        self.runs = 0
+
+    def __call__(
+        self, module: torch.fx.GraphModule, examples: list[torch.Tensor]
+    ) -> Callable[..., Any]:
+        self.graphs.append(
+            [name_of(n.target) for n in module.graph.nodes if n.op.startswith("call")]
+        )
+
+        def run(*args: Any) -> Any:
+            self.runs += 1
+            return module(*args)
+
+        return run
+
+    @property
+    def count(self) -> int:
+        return len(self.graphs)
+
+    def seen(self, name: str) -> int:
+        """How many captured operations have this name."""
+        return sum(graph.count(name) for graph in self.graphs)
+
+
+def name_of(target: Any) -> str:
+    """The name of an operation of a graph, as a user writes it: sin, add, linear, ..."""
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
+def assert_same(
+    function: Callable[..., Any],
+    *args: Any,
+    calls: int = 2,
+    graphs: int | None = None,
+    sees: str = "",
+    never: str = "",
+    **options: Any,
+) -> Graphs:
+    """Call `function` plain and compiled, each time with a fresh copy of `args`, and compare all that can be seen.
+
+    Args:
+        args: the arguments; each call gets its own deep copy.
+        calls: how often.
+        graphs: the exact number of graphs, when it is determined.
+        sees: names of operations that must be in a graph, separated by spaces.
+        never: names of operations that must not be in a graph.
+        options: for `segue.compile`.
+
+    Returns:
+        the backend, for further questions.
+    """
+    return assert_same_calls(
+        function, [args] * calls, graphs=graphs, sees=sees, never=never, **options
+    )
+
+
+def assert_same_calls(
+    function: Callable[..., Any],
+    calls: Iterable[tuple[Any, ...]],
+    *,
+    graphs: int | None = None,
+    sees: str = "",
+    never: str = "",
+    **options: Any,
+) -> Graphs:
+    """As `assert_same`, with the arguments of each call given."""
+    backend = Graphs()
+    compiled = segue.compile(function, backend=backend, **options)
+    for number, args in enumerate(calls):
+        expected, got = watch(function, copy.deepcopy(args)), watch(compiled, copy.deepcopy(args))
+        found = difference(expected, got)
+        assert found is None, f"call {number}: {found}"
+    for name in sees.split():
+        assert backend.seen(name), f"{name} is in no graph: {backend.graphs}"
+    for name in never.split():
+        assert not backend.seen(name), f"{name} is in a graph: {backend.graphs}"
+    if graphs is not None:
+        assert backend.count == graphs, backend.graphs
+    return backend
+
+
+def watch(
+    function: Callable[..., Any], args: tuple[Any, ...]
+) -> tuple[Observation, tuple[Any, ...]]:
+    """What can be seen of a call, and the traceback of the exception that leaves it, with those behind it."""
+    tracebacks: list[Any] = []
+
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except BaseException as error:
+            tracebacks.extend(tracebacks_of(error))
+            raise
+
+    return observe(call, args), tuple(tracebacks)
+
+
+def tracebacks_of(error: BaseException | None) -> list[tuple[tuple[str, int], ...]]:
+    """The frames of the test files in the traceback of an exception and of those behind it: (function, line)."""
+    found = []
+    while error is not None:
+        lines, entry = [], error.__traceback__
+        while entry is not None:
+            code = entry.tb_frame.f_code
+            if Path(code.co_filename).name.startswith("test_"):
+                lines.append((code.co_name, entry.tb_lineno))
+            entry = entry.tb_next
+        found.append(tuple(lines))
+        error = error.__context__
+    return found
