@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -91,10 +92,12 @@ def assert_same_calls(
     """As `assert_same`, with the arguments of each call given."""
     backend = Graphs()
     compiled = segue.compile(function, backend=backend, **options)
+    handled = sys.exception()
     for number, args in enumerate(calls):
         expected, got = watch(function, copy.deepcopy(args)), watch(compiled, copy.deepcopy(args))
         found = difference(expected, got)
         assert found is None, f"call {number}: {found}"
+        assert sys.exception() is handled, f"call {number} leaves an exception as handled"
     for name in sees.split():
         assert backend.seen(name), f"{name} is in no graph: {backend.graphs}"
     for name in never.split():
