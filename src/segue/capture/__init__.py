@@ -78,7 +78,6 @@ class Captured:
     n_operations: int
     mutates_inputs: bool
     guarded_numbers: dict[Source, Any]
-    names: dict[int, str]
 
     def __str__(self) -> str:
         inside = "" if self.graph is None else str(self.graph.graph)
@@ -111,7 +110,7 @@ def _nothing(request: Request, marks: dict[int, BreakSite], what: str) -> Captur
     """A segment that leaves everything from the gate on to the interpreter, up to the nearest marked instruction."""
     exits = [Exit(index, False, site) for index, site in marks.items() if index >= 0]
     found = exits[-1] if exits else None
-    return Captured([], None, [], [], [], [], 0, found, 0, False, {}, {})
+    return Captured([], None, [], [], [], [], 0, found, 0, False, {})
 
 
 class _Attempt:
@@ -170,7 +169,7 @@ class _Attempt:
     def _slot(self, slot: int, name: str, kind: str, obj: Any) -> Value | None:
         if obj is _core.NULL:
             if kind == "local":
-                self.tr.program.check_plain("unbound", slot)
+                self.tr.unbound.add(slot)
             return None
         source = Local(slot, name)
         if isinstance(obj, types.CellType) and kind == "cell" and self.request.index > 0:
@@ -256,7 +255,7 @@ class _Attempt:
         effects = [*program.effects, *(end or [])] if module is not None else []
         return Captured(
             steps, module, tr.graph.examples, inputs, outputs, effects, program.n_registers, place,
-            tr.graph.n_operations, tr.graph.mutates_inputs, tr.guarded_numbers, program.names,
+            tr.graph.n_operations, tr.graph.mutates_inputs, tr.guarded_numbers,
         )  # fmt: skip
 
 

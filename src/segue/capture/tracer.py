@@ -94,6 +94,8 @@ class Tracer:
         self.graph = GraphBuilder()
         self.frames: list[Frame] = []
         self.root: Frame | None = None
+        self.unbound: set[int] = set()
+        """Slots of the root frame that are unbound at the gate; guarded when the program notices."""
         self.handled: Value = self.constant(None)
         self.here = -1
         self.changes = 0

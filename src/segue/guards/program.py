@@ -22,7 +22,6 @@ class Program:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.effects: list[Step] = []
-        self.names: dict[int, str] = {}
         self.n_registers = 0
         self._fetched: dict[Source, int] = {}
         self._constants: dict[int, tuple[int, Any]] = {}
@@ -49,7 +48,6 @@ class Program:
             base = self.fetch(source.base) if source.base is not None else -1
             dst = self.register()
             self.steps.append(source.step(dst, base))
-        self.names[dst] = str(source)
         self._fetched[source] = dst
         return dst
 

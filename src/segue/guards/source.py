@@ -8,9 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 Step = tuple[Any, ...]
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def source_class(cls: type[T]) -> type[T]:
+    """A frozen dataclass that computes its hash once: sources are paths, and long ones are looked up often."""
+    made = dataclass(frozen=True)(cls)
+    compute = made.__hash__
+
+    def cached(self: Any) -> int:
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = compute(self)
+        return known
+
+    made.__hash__ = cached  # type: ignore[method-assign,assignment]
+    return made
 
 
 class Source:
@@ -29,7 +46,7 @@ class Source:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@source_class
 class Local(Source):
     """A slot of the frame's localsplus."""
 
@@ -43,7 +60,7 @@ class Local(Source):
         return self.name
 
 
-@dataclass(frozen=True)
+@source_class
 class Stack(Source):
     """A slot of the frame's value stack, counted from the bottom."""
 
@@ -56,7 +73,7 @@ class Stack(Source):
         return f"stack[{self.slot}]"
 
 
-@dataclass(frozen=True)
+@source_class
 class Closure(Source):
     """The cell of a free variable of the running function."""
 
@@ -70,7 +87,7 @@ class Closure(Source):
         return f"closure.{self.name}"
 
 
-@dataclass(frozen=True)
+@source_class
 class Globals(Source):
     """The globals of the running function."""
 
@@ -100,7 +117,7 @@ class Pinned(Source):
         return getattr(self.obj, "__qualname__", None) or f"<{type(self.obj).__name__}>"
 
 
-@dataclass(frozen=True)
+@source_class
 class Child(Source):
     """A source reached through another."""
 
@@ -111,7 +128,7 @@ class Child(Source):
         return self.parent
 
 
-@dataclass(frozen=True)
+@source_class
 class CellContents(Child):
     """What a cell holds."""
 
@@ -122,7 +139,7 @@ class CellContents(Child):
         return f"{self.parent}.cell_contents"
 
 
-@dataclass(frozen=True)
+@source_class
 class Attr(Child):
     """An attribute whose read runs no user code."""
 
@@ -135,7 +152,7 @@ class Attr(Child):
         return f"{self.parent}.{self.name}"
 
 
-@dataclass(frozen=True)
+@source_class
 class Slot(Child):
     """A `__slots__` member."""
 
@@ -149,7 +166,7 @@ class Slot(Child):
         return f"{self.parent}.{self.name}"
 
 
-@dataclass(frozen=True)
+@source_class
 class InstanceDict(Child):
     """The `__dict__` of an instance or module."""
 
@@ -160,7 +177,7 @@ class InstanceDict(Child):
         return f"{self.parent}.__dict__"
 
 
-@dataclass(frozen=True)
+@source_class
 class TypeOf(Child):
     """The type of a value."""
 
@@ -171,7 +188,7 @@ class TypeOf(Child):
         return f"type({self.parent})"
 
 
-@dataclass(frozen=True)
+@source_class
 class Item(Child):
     """An item of a list or tuple."""
 
@@ -184,7 +201,7 @@ class Item(Child):
         return f"{self.parent}[{self.index}]"
 
 
-@dataclass(frozen=True)
+@source_class
 class DictItem(Child):
     """The value of a key in a dict."""
 
@@ -201,7 +218,7 @@ class DictItem(Child):
         return f"{self.parent}[{self.key!r}]"
 
 
-@dataclass(frozen=True)
+@source_class
 class Computed(Child):
     """The result of a pure function of other sources, such as the sum of two symbolic numbers."""
 

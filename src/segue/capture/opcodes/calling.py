@@ -50,7 +50,7 @@ def make_function_(tr: Tracer, frame: Frame, i: Instruction) -> None:
     annotations = frame.pop() if i.arg & 4 else None
     keyword = tr.mapping_items(frame.pop()) if i.arg & 2 else []
     defaults = tr.unpack(frame.pop()) if i.arg & 1 else []
-    cells = [c for c in closure if isinstance(c, CellValue)]
+    cells = [cell for cell in map(tr.look, closure) if isinstance(cell, CellValue)]
     keyword_defaults = {tr.look(k).concrete(tr): v for k, v in keyword}
     made = make_function(tr, code, frame.function_value, list(defaults), keyword_defaults, cells)
     made.annotations = annotations

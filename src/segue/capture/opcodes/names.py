@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from segue.capture.breaks import graph_break
 from segue.capture.opcodes import opcode
@@ -29,7 +29,7 @@ def load_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """( -- value)"""
     value = frame.slots[i.arg]
     if value is None:
-        _unbound(tr, i)
+        _unbound(tr, frame, i)
     frame.push(value)
 
 
@@ -43,7 +43,7 @@ def store_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
 def delete_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """( -- )"""
     if frame.slots[i.arg] is None:
-        _unbound(tr, i)
+        _unbound(tr, frame, i)
     frame.slots[i.arg] = None
 
 
@@ -78,7 +78,7 @@ def load_deref(tr: Tracer, frame: Frame, i: Instruction) -> None:
                 NameError,
                 f"cannot access free variable '{i.argval}' where it is not associated with a value in enclosing scope",
             )
-        _unbound(tr, i)
+        _unbound(tr, frame, i)
     frame.push(value)
 
 
@@ -93,7 +93,7 @@ def delete_deref(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """( -- )"""
     cell = _cell(frame, i)
     if cell.contents is None:
-        _unbound(tr, i)
+        _unbound(tr, frame, i)
     cell.store(tr, None)
 
 
@@ -103,7 +103,9 @@ def _cell(frame: Frame, i: Instruction) -> CellValue:
     return cell
 
 
-def _unbound(tr: Tracer, i: Instruction) -> None:
+def _unbound(tr: Tracer, frame: Frame, i: Instruction) -> NoReturn:
+    if frame is tr.root and i.arg in tr.unbound:
+        tr.program.check_plain("unbound", i.arg)
     tr.raise_error(
         UnboundLocalError, f"cannot access local variable '{i.argval}' where it is not associated with a value"
     )
