@@ -136,7 +136,7 @@ class _Attempt:
         rebuilder = Rebuilder(tr)
         returned = rebuilder.register(result)
         self._write_back(rebuilder)
-        return self._finish(rebuilder, [("result", returned)], None)
+        return self._finish(rebuilder, [*self._handled(rebuilder, initial_handled), ("result", returned)], None)
 
     def _root_frame(self) -> Frame:
         request, tr = self.request, self.tr
@@ -187,9 +187,13 @@ class _Attempt:
             results.append(("result", None if value is NULL else rebuilder.register(value)))
         stores = self._stores(frame, left.index, rebuilder)
         self._write_back(rebuilder)
-        if tr.handled is not initial_handled:
-            stores.append(("handled", rebuilder.register(tr.handled)))
+        stores += self._handled(rebuilder, initial_handled)
         return self._finish(rebuilder, [*stores, *results], place)
+
+    def _handled(self, rebuilder: Rebuilder, initial: Value) -> list[Step]:
+        """The step that brings `sys.exception()` up to date."""
+        handled = self.tr.handled
+        return [] if handled is initial else [("handled", rebuilder.register(handled))]
 
     def _stores(self, frame: Frame, index: int, rebuilder: Rebuilder) -> list[Step]:
         """Steps that bring the locals up to date; tensors that nobody reads again are not made."""

@@ -6,8 +6,9 @@ reproduces views, storages and subclasses; a graph's inputs are plain strided te
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -20,15 +21,6 @@ class CaptureMode(FakeTensorMode):
 
     def __init__(self) -> None:
         super().__init__(allow_fallback_kernels=False, static_shapes=True)
-
-    def __enter__(self) -> CaptureMode:
-        # an operation that fails is left to PyTorch, which reports it to the user: not twice
-        _log.disabled = True
-        return super().__enter__()
-
-    def __exit__(self, *exc: Any) -> None:
-        super().__exit__(*exc)
-        _log.disabled = False
 
     def fake_of(self, real: torch.Tensor) -> torch.Tensor:
         """A fake tensor with the metadata of a real one: shape, strides, dtype, device, what autograd needs."""
@@ -43,3 +35,14 @@ class CaptureMode(FakeTensorMode):
                 with torch.enable_grad(), self:
                     fake = fake.view_as(fake)
         return fake
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence PyTorch's log of failing fake operations: they are left to PyTorch itself, which reports them."""
+    before = _log.disabled
+    _log.disabled = True
+    try:
+        yield
+    finally:
+        _log.disabled = before

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 from torch._subclasses import fake_tensor
-from segue.capture.fake import CaptureMode
+from segue.capture.fake import CaptureMode, quiet
 
 from segue.capture.breaks import graph_break
 from segue.capture.calls import name_of
@@ -121,7 +121,7 @@ class GraphBuilder:
     ) -> Any:
         tr.enter_operation()
         try:
-            with self.fake_mode:
+            with quiet(), self.fake_mode:
                 if kind == "call_method":
                     return getattr(args[0], target)(*args[1:], **kwargs)
                 return target(*args, **kwargs)
