@@ -18,6 +18,7 @@ from segue.api import (
 )
 from segue.backends import list_backends, register_backend
 from segue.markers import graph_break, skip_frame
+from segue.report.explain import explain
 from segue.stance import set_stance
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "config",
     "disable",
     "errors",
+    "explain",
     "graph_break",
     "install",
     "is_compiling",
