@@ -30,7 +30,8 @@ lint: environment
 	$(BIN)/mypy src
 
 torture: environment
-	$(BIN)/python -m tests.torture $(ARGS)
+	$(BIN)/python -m tests.frames.torture $(ARGS)
+	$(BIN)/python -m tests.capture.torture $(ARGS)
 
 cases: environment
 	$(BIN)/python $(CASES)/run.py $(ARGS)
