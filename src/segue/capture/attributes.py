@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import Raised, graph_break
@@ -32,6 +33,11 @@ def lookup(cls: type, name: str) -> Any:
     return MISSING
 
 
+def hashes_by_identity(cls: type) -> bool:
+    """Whether instances of a class hash and compare as plain objects do."""
+    return lookup(cls, "__hash__") is vars(object)["__hash__"] and lookup(cls, "__eq__") is vars(object)["__eq__"]
+
+
 def is_data_descriptor(attribute: Any) -> bool:
     """Whether a class attribute takes precedence over the instance's own."""
     return hasattr(type(attribute), "__set__") or hasattr(type(attribute), "__delete__")
@@ -47,13 +53,13 @@ def generic_get(tr: Tracer, value: Value, name: str) -> Value:
     return _with_fallback(tr, value, cls, name, lambda: default_get(tr, value, name))
 
 
-def _with_fallback(tr: Tracer, value: Value, cls: type, name: str, get: Any) -> Value:
+def _with_fallback(tr: Tracer, value: Value, cls: type, name: str, get: Callable[[], Value]) -> Value:
     """Try `get`; on AttributeError ask the class's `__getattr__`."""
     fallback = lookup(cls, "__getattr__")
     if fallback is MISSING:
-        return get()  # type: ignore[no-any-return]
+        return get()
     try:
-        return get()  # type: ignore[no-any-return]
+        return get()
     except Raised as r:
         if not issubclass(r.value.cls, AttributeError):
             raise

@@ -28,7 +28,7 @@ class CaptureMode(FakeTensorMode):
             meta = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="meta")
             fake: torch.Tensor = FakeTensor(self, meta, real.device)
         if isinstance(real, torch.nn.Parameter):
-            fake._is_param = True  # type: ignore[attr-defined]
+            fake._is_param = True
         if real.requires_grad:
             fake.requires_grad_()
             if not real.is_leaf:

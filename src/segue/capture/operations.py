@@ -40,7 +40,7 @@ def tensor_operations() -> dict[int, Any]:
     found: dict[int, Any] = {}
     for namespace in (
         torch, torch._C._VariableFunctions, torch.functional, torch.nn.functional, torch._C._nn, torch.linalg, torch.fft,
-        torch.special, torch._C._linalg, torch._C._fft, torch._C._special, torch.Tensor, torch._C.TensorBase,
+        torch.special, torch.Tensor, torch._C.TensorBase,
     ):  # fmt: skip
         for name in dir(namespace):
             if name in NOT_OPERATIONS or name in DATA_READERS or name.startswith("is_"):

@@ -326,4 +326,6 @@ def _is_foldable(value: Value) -> bool:
 
 
 def _by_identity(obj: Any) -> bool:
-    return type(obj).__eq__ is object.__eq__ or type(obj).__module__ == "torch"
+    from segue.capture.attributes import hashes_by_identity
+
+    return hashes_by_identity(type(obj)) or type(obj).__module__ == "torch"

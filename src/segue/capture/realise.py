@@ -103,8 +103,8 @@ def _partial(tr: Tracer, obj: Any, source: Source) -> Value:
 
 
 def _slice(tr: Tracer, obj: Any, source: Source) -> Value:
-    parts = (tr.wrap(getattr(obj, n), Attr(source, n)) for n in ("start", "stop", "step"))
-    return SliceValue(*parts, source=source)
+    start, stop, step = (tr.wrap(getattr(obj, n), Attr(source, n)) for n in ("start", "stop", "step"))
+    return SliceValue(start, stop, step, source)
 
 
 def _range(tr: Tracer, obj: Any, source: Source) -> Value:

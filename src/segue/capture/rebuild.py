@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from segue.capture.attributes import lookup
 from segue.capture.values.base import Lazy, Value
 from segue.capture.values.function import CellValue, FunctionValue
 
@@ -77,19 +78,19 @@ class Rebuilder:
             self.program.call(list.append, made, self.register(item))
         return made
 
-    def fill_dict(self, value: Value, cls: type, entries: list[tuple[Value, Value]]) -> int:
+    def fill_dict(self, value: Value, cls: type[dict[Any, Any]], entries: list[tuple[Value, Value]]) -> int:
         """A dict, likewise."""
         if cls is dict and not _reaches([v for _, v in entries], value):
             flat = [self.register(part) for entry in entries for part in entry]
             return self.program.build("dict", tuple(flat))
         made = self._remember(value, self.program.call(cls))
         for name, item in entries:
-            self.program.call(cls.__setitem__, made, self.register(name), self.register(item))  # type: ignore[attr-defined]
+            self.program.call(cls.__setitem__, made, self.register(name), self.register(item))
         return made
 
     def instance(self, value: ObjectValue) -> int:
         """An instance of a Python class: made without its `__init__`, then given its attributes."""
-        if value.cls is types.TracebackType or object.__new__ is not value.cls.__new__:
+        if value.cls is types.TracebackType or lookup(value.cls, "__new__") is not vars(object)["__new__"]:
             self.impossible(value)
         made = self.program.call(object.__new__, self.program.constant(value.cls))
         self._remember(value, made)

@@ -131,7 +131,8 @@ class Tracer:
         if type(obj) is slice:
             from segue.capture.values.sequence import SliceValue
 
-            return SliceValue(*(self.plain_value(p) for p in (obj.start, obj.stop, obj.step)))
+            start, stop, step = (self.plain_value(p) for p in (obj.start, obj.stop, obj.step))
+            return SliceValue(start, stop, step)
         return Known(obj)
 
     def pinned(self, obj: Any) -> Value:

@@ -26,7 +26,7 @@ def source_class(cls: type[T]) -> type[T]:
             known = self.__dict__["_hash"] = compute(self)
         return known
 
-    made.__hash__ = cached  # type: ignore[method-assign,assignment]
+    made.__hash__ = cached  # type: ignore[method-assign]
     return made
 
 

@@ -28,13 +28,10 @@ if TYPE_CHECKING:
 Args = list[Value]
 Kwargs = dict[str, Value]
 
-for _python, _builtin in (
-    (polyfills.any_, any),
-    (polyfills.all_, all),
-    (polyfills.sum_, sum),
-    (polyfills.sorted_, sorted),
-):
-    inline(_python, _builtin)
+inline(polyfills.any_, any)
+inline(polyfills.all_, all)
+inline(polyfills.sum_, sum)
+inline(polyfills.sorted_, sorted)
 
 
 @rule(print, open, input, builtins.breakpoint, exec, eval, compile)
@@ -251,8 +248,8 @@ def _range(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 @rule(slice)
 def _slice(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     none = tr.constant(None)
-    parts = [none, args[0], none] if len(args) == 1 else [*args, none][:3]
-    return SliceValue(*parts)
+    start, stop, step = [none, args[0], none] if len(args) == 1 else [*args, none][:3]
+    return SliceValue(start, stop, step)
 
 
 @rule(list)

@@ -18,15 +18,21 @@ if TYPE_CHECKING:
 Method = Callable[["Tracer", Value, list[Value]], Any]
 
 
-def _none(tr: Tracer, result: object) -> Value:
+def _set_item(tr: Tracer, value: Value, args: list[Value]) -> Value:
+    value.set_item(tr, args[0], args[1])
+    return tr.constant(None)
+
+
+def _delete_item(tr: Tracer, value: Value, args: list[Value]) -> Value:
+    value.delete_item(tr, args[0])
     return tr.constant(None)
 
 
 _METHODS: dict[str, Method] = {
     "__len__": lambda tr, v, a: tr.constant(v.length(tr)),
     "__getitem__": lambda tr, v, a: v.get_item(tr, a[0]),
-    "__setitem__": lambda tr, v, a: _none(tr, v.set_item(tr, a[0], a[1])),
-    "__delitem__": lambda tr, v, a: _none(tr, v.delete_item(tr, a[0])),
+    "__setitem__": _set_item,
+    "__delitem__": _delete_item,
     "__contains__": lambda tr, v, a: tr.constant(v.contains(tr, a[0])),
     "__iter__": lambda tr, v, a: v.iterate(tr),
     "__eq__": lambda tr, v, a: operators.compare(tr, "==", v, a[0]),

@@ -62,10 +62,10 @@ def _reader(function: Any) -> None:
     rule(function)(read_state)
 
 
-for _function in SETTERS:
-    _setter(_function)
-for _function in READERS:
-    _reader(_function)
+for _set in SETTERS:
+    _setter(_set)
+for _read in READERS:
+    _reader(_read)
 
 
 def _fixed(value: Any, *functions: Any) -> None:

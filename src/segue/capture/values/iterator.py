@@ -79,7 +79,7 @@ class SequenceIterator(IteratorValue):
 class ViewIterator(IteratorValue):
     """Over the items of a dict view or set, which were listed when iteration began."""
 
-    kind = type(iter({}.keys()))
+    kind: type = type(iter(dict[int, int]().keys()))
 
     def __init__(self, view: Value, items: list[Value], born: int) -> None:
         super().__init__(born)

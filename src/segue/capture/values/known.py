@@ -97,7 +97,7 @@ class Known(Value):
                 return compute(tr, lambda a, b: a[b], self, tr.look(key))
             if getter is None or not key.is_constant():
                 self.unsupported(tr, "subscript")
-            return tr.pinned(self.real[key.concrete(tr)])
+            return tr.pinned(getter(key.concrete(tr)))
         if isinstance(self.real, (str, bytes, range)):
             return compute(tr, lambda a, b: a[b], self, tr.look(key))
         self.unsupported(tr, "subscript")

@@ -299,6 +299,6 @@ class SetValue(Value):
 def _plain_key(key: Any) -> bool:
     if isinstance(key, tuple):
         return all(map(_plain_key, key))
-    return isinstance(key, (str, int, float, bytes, bool, type(None), type)) or (
-        type(key).__hash__ is object.__hash__ and type(key).__eq__ is object.__eq__
-    )
+    from segue.capture.attributes import hashes_by_identity
+
+    return isinstance(key, (str, int, float, bytes, bool, type(None), type)) or hashes_by_identity(type(key))

@@ -138,7 +138,9 @@ class ObjectValue(Value):
         return any(same_or_equal(tr, each, item) for each in tr.unpack(self))
 
     def hash_key(self, tr: Tracer) -> Any:
-        if self.cls.__hash__ is object.__hash__ and self.cls.__eq__ is object.__eq__:
+        from segue.capture.attributes import hashes_by_identity
+
+        if hashes_by_identity(self.cls):
             if self.source is None:
                 return self
             tr.program.check_is(self.source, self.real)
