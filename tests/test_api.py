@@ -312,7 +312,7 @@ def test_a_backend_that_fails_is_named() -> None:
     def broken(gm, example_inputs):
         raise RuntimeError("out of registers")
 
-    with pytest.raises(errors.BackendError, match="'broken' failed .* out of registers"):
+    with pytest.raises(errors.BackendError, match=r"'broken' failed .* out of registers"):
         segue.compile(scaled, backend=broken)(X)
 
 

@@ -87,7 +87,7 @@ def in_environment(code: str, **variables: str) -> subprocess.CompletedProcess[s
 
 def test_environment_variables_set_the_defaults() -> None:
     done = in_environment(
-        "from segue import config; print(config.recompile_limit, config.suppress_errors, config.log)",
+        "from segue import config as c; print(c.recompile_limit, c.suppress_errors, c.log)",
         SEGUE_RECOMPILE_LIMIT="3",
         SEGUE_SUPPRESS_ERRORS="yes",
         SEGUE_LOG="breaks, graph",

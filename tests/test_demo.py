@@ -1,4 +1,4 @@
-"""`python -m segue demo` shows that compiled training equals plain training, and what was captured."""
+"""`python -m segue demo` shows that compiled training equals plain training."""
 
 import pytest
 
@@ -11,7 +11,12 @@ def test_the_demo(capsys, monkeypatch) -> None:
     shown = capsys.readouterr().out
     assert "23 losses and the accuracy" in shown and "equal to the last bit" in shown
     assert "batch 3 is skipped" in shown
-    for title in ("Graph breaks", "Tensor operations outside graphs", "torch.compile", "segue.compile"):
+    for title in (
+        "Graph breaks",
+        "Tensor operations outside graphs",
+        "torch.compile",
+        "segue.compile",
+    ):
         assert title in shown
 
 

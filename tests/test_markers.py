@@ -216,7 +216,7 @@ def test_a_compiled_function_inside_a_disabled_one_is_compiled(graphs) -> None:
     [
         (
             {"fn": 3},
-            "segue.disable takes a function, a method, a class, an nn.Module or another callable, not 3",
+            "takes a function, a method, a class, an nn.Module or another callable, not 3 (int)",
         ),
         ({"fn": len, "recursive": False}, "takes a function or method written in Python"),
         ({"fn": Model, "recursive": False}, "takes a function or method written in Python"),

@@ -1,6 +1,7 @@
 """Segue: a just-in-time compiler for PyTorch programs.
 
-`segue.compile(fn)` watches a function's bytecode, compiles its tensor work as graphs, and leaves the rest to Python.
+`segue.compile(fn)` watches a function's bytecode, compiles its tensor work as graphs, and leaves
+the rest to Python.
 """
 
 from segue import config, errors

@@ -1,4 +1,4 @@
-"""`python -m segue demo`: train on handwritten digits, plain and compiled, and show what was captured."""
+"""`python -m segue demo`: train on digits, plain and compiled, and show what was captured."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Counting:
         self.runs: collections.Counter[str] = collections.Counter()
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        operations = collections.Counter(origin(n) for n in gm.graph.nodes if n.op.startswith("call"))
+        operations = collections.Counter(
+            origin(n) for n in gm.graph.nodes if n.op.startswith("call")
+        )
         self.graphs += 1
         self.operations += operations
 
@@ -72,7 +74,10 @@ def main(arguments: list[str] | None = None) -> int:
 def run_demo(epochs: int) -> int:
     """Train plainly and compiled, compare, and report; returns the exit status."""
     if not SCRIPT.exists():
-        print(f"The demo runs {SCRIPT.name} of Segue's source tree, and this installation has none.", file=sys.stderr)
+        print(
+            f"The demo runs {SCRIPT.name} of Segue's source tree, and this installation has none.",
+            file=sys.stderr,
+        )
         return 2
     script = load(SCRIPT)
     torch.set_num_threads(1)  # the network is small
@@ -139,7 +144,9 @@ def comparison(theirs: Counting, ours: Counting) -> Table:
     table.add_row("graphs", *(str(c.graphs) for c in both))
     table.add_row("operations in them", *(str(c.operations.total()) for c in both))
     for function in sorted({*theirs.runs, *ours.runs}):
-        table.add_row(f"operations run in graphs, of {function}", *(f"{c.runs[function]:,}" for c in both))
+        table.add_row(
+            f"operations run in graphs, of {function}", *(f"{c.runs[function]:,}" for c in both)
+        )
     return table
 
 

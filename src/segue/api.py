@@ -66,13 +66,15 @@ def compile(
         model: what to compile; without it, a decorator is returned.
 
             * A function, method, lambda or other callable: the compiled one is returned.
-            * An `nn.Module`: a twin is returned that is of the module's class and shares all its state; calling it
-              runs compiled code, calling the module itself does not.  `twin.forward` is the plain method.
-            * A class: the calls of its instances are compiled.  This changes the class in place and returns it.
-            * Something compiled already, by Segue or by `torch.compile`: what is inside is compiled anew with these
-              options.
+            * An `nn.Module`: a twin is returned that is of the module's class and shares all its
+              state; calling it runs compiled code, calling the module itself does not.
+              `twin.forward` is the plain method.
+            * A class: the calls of its instances are compiled.  This changes the class in place.
+            * Something compiled already, by Segue or by `torch.compile`: what is inside is compiled
+              anew with these options.
             * Something disabled: it is returned as it is.
-        fullgraph: raise `GraphBreakError` at the first graph break instead of leaving it to the interpreter.
+        fullgraph: raise `GraphBreakError` at the first graph break instead of leaving it to the
+            interpreter.
         dynamic: accepted; sizes of tensors are fixed in a graph for now.
         backend: what compiles the graphs: a name (see `list_backends`) or a callable
             `(torch.fx.GraphModule, list of tensors) -> callable`.  Default: `config.backend`.
@@ -86,8 +88,8 @@ def compile(
     Raises:
         TypeError: `model` cannot be called, or an argument is unknown or of the wrong type.
         ValueError: there is no such backend or mode.
-        segue.errors.GraphBreakError: with `fullgraph`, for a generator or coroutine function; otherwise it is raised
-            by the call that breaks.
+        segue.errors.GraphBreakError: with `fullgraph`, for a generator or coroutine function;
+            otherwise it is raised by the call that breaks.
 
     Example:
         >>> import segue, torch
@@ -120,11 +122,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     """Keep a function out of compiled code; calling it there is a graph break.
 
     Args:
-        fn: a function, method, class, `nn.Module` or other callable; without it, a decorator is returned.
-            A class is changed in place: making and calling its instances runs in the interpreter.
-        recursive: True: nothing in the function or below it is compiled.  False: only its own frame is not; the
-            functions that it calls are.  That marks the code of a Python function, so all closures made by one `def`
-            are marked together.
+        fn: a function, method, class, `nn.Module` or other callable; without it, a decorator is
+            returned. A class is changed in place: making and calling its instances runs in the
+            interpreter.
+        recursive: True: nothing in the function or below it is compiled.  False: only its own frame
+            is not; the functions that it calls are.  That marks the code of a Python function, so
+            all closures made by one `def` are marked together.
         reason: a text for readers of the program.
 
     Returns:
@@ -169,7 +172,7 @@ def is_compiling() -> bool:
 
 
 def reset() -> None:
-    """Forget everything that was compiled in this process; compiled functions stay usable and compile again.
+    """Forget everything that was compiled in this process; compiled functions compile again.
 
     Example:
         >>> import segue
@@ -186,7 +189,8 @@ def reset() -> None:
 def allow_in_graph(fn: C) -> C:
     """Put calls of a function into the graph as they are, without looking into it.
 
-    The function must compute tensors from its arguments and nothing else, and must work on PyTorch's fake tensors.
+    The function must compute tensors from its arguments and nothing else, and must work on
+    PyTorch's fake tensors.
 
     Args:
         fn: the function, or a list or tuple of functions.
@@ -243,8 +247,8 @@ def _lasting(where: str, target: Any) -> Any:
         raise TypeError(f"{where} takes a function, not {target!r} ({type(target).__name__})")
     if hasattr(target, "__self__") and not isinstance(target.__self__, type(sys)):
         raise TypeError(
-            f"{where} takes a function, not the bound method {target!r}: each access makes another object; "
-            "wrap the call in a function"
+            f"{where} takes a function, not the bound method {target!r}: "
+            "each access makes another object; wrap the call in a function"
         )
     return target
 
@@ -322,8 +326,9 @@ _replaced: list[tuple[Any, str, Any]] = []
 def install() -> None:
     """Make `torch.compile` be `segue.compile`, for programs that are not to be changed.
 
-    `torch.compiler.set_stance` and `torch.compiler.reset` become Segue's too.  `nn.Module.compile()` and
-    `torch.compiler.compile` call `torch.compile`, so they compile with Segue as well.  Calling it again does nothing.
+    `torch.compiler.set_stance` and `torch.compiler.reset` become Segue's too.
+    `nn.Module.compile()` and `torch.compiler.compile` call `torch.compile`, so they compile with
+    Segue as well.  Calling it again does nothing.
 
     Example:
         >>> import segue, torch
@@ -340,7 +345,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undo `install`.  What was compiled in between stays compiled by Segue; calling it again does nothing.
+    """Undo `install`; what was compiled in between stays.  Calling it again does nothing.
 
     Example:
         >>> import segue

@@ -97,15 +97,15 @@ def _compiled_class(cls: type, options: Options) -> Any:
     call = lookup(cls, "__call__")
     if not isinstance(call, (types.FunctionType, _core.Entry)):
         raise TypeError(
-            f"segue.compile({cls.__name__}): instances of the class have no __call__ written in Python; "
-            "compile a function, or one of its methods"
+            f"segue.compile({cls.__name__}): instances of the class have no __call__ written in "
+            "Python; compile a function, or one of its methods"
         )
     cls.__call__ = compiled(call, options)  # type: ignore[method-assign]
     return cls
 
 
 def _compiled_object(target: Any, options: Options) -> Any:
-    """Anything else that can be called: by the Python code of its `__call__`, else by a function that calls it."""
+    """Anything else that can be called: its `__call__` in Python, else a function that calls it."""
     call = lookup(type(target), "__call__")
     if isinstance(call, (types.FunctionType, _core.Entry)):
         return _compiled_method(types.MethodType(call, target), options)
@@ -182,7 +182,7 @@ def _disabled(target: Any, reason: str | None) -> _core.Disabled:
 
 
 def _disabled_class(cls: type, reason: str | None) -> type:
-    """Disable making and calling instances of a class, in place, as PyTorch does for a decorated class."""
+    """Disable making and calling instances of a class, in place."""
     for name in ("__init__", "__call__"):
         method = lookup(cls, name)
         if isinstance(method, (types.FunctionType, _core.Entry)):
@@ -206,8 +206,8 @@ def not_captured(target: Any) -> Any:
             break
     if not isinstance(function, types.FunctionType):
         raise TypeError(
-            "segue.disable(recursive=False) takes a function or method written in Python, because it marks "
-            f"its code; not {target!r} ({type(target).__name__})"
+            "segue.disable(recursive=False) takes a function or method written in Python, because "
+            f"it marks its code; not {target!r} ({type(target).__name__})"
         )
     markers.skip_code(function.__code__)
     return target

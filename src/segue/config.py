@@ -1,4 +1,4 @@
-"""Settings: one typed field each, changed by assignment, by `patch`, or by an environment variable `SEGUE_<NAME>`.
+"""Settings: one typed field each, changed by assignment, `patch`, or environment `SEGUE_<NAME>`.
 
 Example:
     >>> from segue import config
@@ -30,9 +30,9 @@ class Settings:
     backend: str = "eager"
     """Backend when `compile` names none."""
     suppress_errors: bool = False
-    """Log a failure inside the compiler and run the function in the interpreter, instead of raising InternalError."""
+    """Log a failure of the compiler and run the function plainly, instead of raising it."""
     recompile_limit: int = 8
-    """Segments per gate; past it the gate runs in the interpreter, with a warning.  Also known as cache_size_limit."""
+    """Segments per gate; past it the gate runs in the interpreter, with a warning."""
     unroll_limit: int = 128
     """Iterations up to which a loop without breaks is unrolled into one graph."""
     capture_budget: int = 200_000
@@ -42,7 +42,7 @@ class Settings:
     log: str = ""
     """What to log, comma separated: breaks, recompiles, graph, segments, or all."""
     break_at: Callable[[Any, int], bool] | None = None
-    """For tests: break before every instruction for which this returns True; called with (Code, index)."""
+    """For tests: break before every instruction for which `break_at(Code, index)` is true."""
 
 
 ALIASES = {"cache_size_limit": "recompile_limit"}

@@ -1,7 +1,7 @@
 """Markers that users put into code, Segue's own and PyTorch's, and how each is recognised.
 
-The only module that knows what PyTorch's markers look like.  Recognising one means looking at the function object: no
-machinery of `torch._dynamo` is used, and it is not imported.
+The only module that knows what PyTorch's markers look like.  Recognising one means looking at the
+function object: no machinery of `torch._dynamo` is used, and it is not imported.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _dynamo_folder() -> str:
 
 
 def is_torch_wrapper(code: types.CodeType) -> bool:
-    """Whether a code object is of `torch._dynamo`, as the wrappers that PyTorch's markers put around functions are."""
+    """Whether a code object is of `torch._dynamo`, as the wrappers of PyTorch's markers are."""
     return code.co_filename.startswith(_dynamo_folder())
 
 
@@ -124,17 +124,26 @@ _reasons: dict[int, tuple[Any, str]] = {}
 _not_captured: dict[int, types.CodeType] = {}
 
 _OWN = frozenset(
-    f"segue.{name}"
-    for name in "api arguments backends.registry callables config modules options report.explain stance".split()
+    (
+        "segue.api",
+        "segue.arguments",
+        "segue.backends.registry",
+        "segue.callables",
+        "segue.config",
+        "segue.modules",
+        "segue.options",
+        "segue.report.explain",
+        "segue.stance",
+    )
 )
-"""Modules of Segue whose functions change the compiler's own state: a program's call of one is never captured."""
+"""Modules of Segue that change the compiler's own state: calls of their functions break."""
 
 
 def disabled_inside(target: Any) -> Any:
-    """The function that must run with compiling off when `target` is called; None if it may be captured.
+    """The function that runs with compiling off when `target` is called; None if captured.
 
-    That is the function inside a `disable` wrapper (ours or PyTorch's), or `target` itself if it is a function of
-    `torch._dynamo` or of Segue's own interface.
+    That is the function inside a `disable` wrapper (ours or PyTorch's), or `target` itself if it is
+    a function of `torch._dynamo` or of Segue's own interface.
     """
     if isinstance(target, _core.Disabled):
         return target.__wrapped__

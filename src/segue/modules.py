@@ -1,7 +1,8 @@
 """Compiled `nn.Module`s: a twin of the module that is of its class and shares all of its state.
 
-Calling the twin runs compiled code with the module itself as `self`, so what the user's `forward` sees is the real
-module.  Everything else goes to the module's state: the twin and the module have one `__dict__`.
+Calling the twin runs compiled code with the module itself as `self`, so what the user's `forward`
+sees is the real module.  Everything else goes to the module's state: the twin and the module have
+one `__dict__`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ def twin_of(module: nn.Module, call: Callable[..., Any], again: Again) -> nn.Mod
         again: makes such a twin of another module, for copies; pickled by reference.
 
     Returns:
-        The twin: `isinstance` holds, attributes are the module's in both directions, methods run with the twin as
-        `self`, so that a method that calls `self(...)` uses `call`.  `twin.forward` is the plain method.
+        The twin: `isinstance` holds, attributes are the module's in both directions, methods run
+        with the twin as `self`, so that a method that calls `self(...)` uses `call`.
+        `twin.forward` is the plain method.
     """
 
     class Twin(nn.Module):
@@ -93,5 +95,6 @@ def _check_picklable(again: Again) -> None:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise pickle.PicklingError(
             f"this compiled module cannot be pickled because its compile options cannot: {error}. "
-            "Give compile(backend=...) a registered name or a function defined at the top of a module."
+            "Give compile(backend=...) a registered name or a function defined at the top of a "
+            "module."
         ) from error

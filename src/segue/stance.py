@@ -30,7 +30,7 @@ def _take(stance: str) -> str:
 
 
 class Stance:
-    """A stance that was taken by `set_stance`; as a context manager or decorator it is given up again."""
+    """A stance taken by `set_stance`; as a context manager or decorator it is given up again."""
 
     def __init__(self, stance: str) -> None:
         self._stance = stance
@@ -70,12 +70,13 @@ def set_stance(stance: str = "default") -> Stance:
 
             * `"default"`: compile as usual;
             * `"force_eager"`: run everything in the interpreter, as if nothing were compiled;
-            * `"eager_on_recompile"`: run what is compiled already; where nothing fits, run in the interpreter and
-              compile nothing new;
+            * `"eager_on_recompile"`: run what is compiled already; where nothing fits, run in the
+              interpreter and compile nothing new;
             * `"fail_on_recompile"`: raise where code that has a graph needs another one.
 
     Returns:
-        The stance, already taken.  Used in `with` or as a decorator it ends with the block or with each call.
+        The stance, already taken.  Used in `with` or as a decorator it ends with the block or with
+        each call.
 
     Raises:
         TypeError, ValueError: not the name of a stance.

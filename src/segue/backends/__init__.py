@@ -1,6 +1,7 @@
 """Backends: what turns a captured graph into something to call.
 
-A backend is a callable `(torch.fx.GraphModule, list of example inputs) -> callable`, PyTorch's own convention.
+A backend is a callable `(torch.fx.GraphModule, list of example inputs) -> callable`, PyTorch's own
+convention.
 """
 
 from segue.backends.registry import list_backends, lookup_backend, register_backend

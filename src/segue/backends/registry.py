@@ -10,7 +10,7 @@ from torch import fx
 from segue.arguments import alternatives, check_type, checked
 
 Backend = Callable[..., Callable[..., Any]]
-"""`(torch.fx.GraphModule, list of example inputs) -> callable`; also given `mode` and `options` if `compile` was."""
+"""`(fx.GraphModule, list of example inputs) -> callable`, with `mode` and `options` if given."""
 
 B = TypeVar("B", bound=Backend)
 
@@ -27,7 +27,7 @@ def register_backend(backend: Any = None, *, name: str | None = None) -> Any:
 
     Args:
         backend: a callable `(torch.fx.GraphModule, list of tensors) -> callable`.
-        name: its name; the function's own name by default.  A name that is taken is given to the new backend.
+        name: its name; the function's own name by default.  A name that is taken changes hands.
 
     Returns:
         The backend, or a decorator when `backend` is not given.
@@ -55,7 +55,8 @@ def register_backend(backend: Any = None, *, name: str | None = None) -> Any:
 def _callable(backend: Any) -> Any:
     if not callable(backend):
         raise TypeError(
-            f"register_backend takes a callable (graph, example inputs) -> callable, not {backend!r}"
+            "register_backend takes a callable (graph, example inputs) -> callable, "
+            f"not {backend!r}"
         )
     return backend
 
@@ -97,7 +98,7 @@ def lookup_backend(backend: str | Backend) -> Backend:
 
 
 def eager(gm: fx.GraphModule, example_inputs: list[Any], **settings: Any) -> Callable[..., Any]:
-    """Runs the captured graph as it is, operation by operation; `mode` and `options` change nothing."""
+    """Runs the captured graph as it is; `mode` and `options` change nothing."""
     forward: Callable[..., Any] = gm.forward
     return forward
 

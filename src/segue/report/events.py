@@ -104,7 +104,8 @@ class EventLog:
 
         self.events.append(event)
         self.counts[event.kind] += 1
-        if _TOPICS[event.kind] in config.log.split(","):
+        wanted: str = config.log
+        if _TOPICS[event.kind] in wanted.split(","):
             logger.info("%s", event)
 
     def of_kind(self, *kinds: str) -> list[Event]:

@@ -1,4 +1,4 @@
-"""What compiling a function comes to: its graphs, its breaks, and how much of the work they cover."""
+"""What compiling a function comes to: its graphs, its breaks, how much of the work is covered."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Explanation:
 
     @property
     def coverage(self) -> float:
-        """Tensor operations run inside graphs, divided by all tensor operations run; 1.0 if there were none."""
+        """Tensor operations run inside graphs ÷ all tensor operations run; 1.0 if none ran."""
         total = self.operations_inside + self.operations_outside
         return self.operations_inside / total if total else 1.0
 
@@ -139,15 +139,16 @@ def _different(events: list[Event]) -> list[Event]:
 def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Explanation]:
     """Run a function compiled and tell what was captured, what was not, and why.
 
-    The function runs once, with all its effects.  It is compiled afresh; what was compiled before is not used.
+    The function runs once, with all its effects.  It is compiled afresh; what was compiled before
+    is not used.
 
     Args:
         fn: a function, method, `nn.Module` or other callable, compiled or not.
         options: as for `segue.compile`.
 
     Returns:
-        A callable that takes the arguments for `fn` and returns an `Explanation`, with `graphs`, `breaks`, `skips`,
-        `recompiles`, `coverage` and `result`; `print` shows it as a table.
+        A callable that takes the arguments for `fn` and returns an `Explanation`, with `graphs`,
+        `breaks`, `skips`, `recompiles`, `coverage` and `result`; `print` shows it as a table.
 
     Raises:
         TypeError, ValueError: as `segue.compile`; also for a class, since compiling one changes it.
@@ -164,7 +165,9 @@ def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Explanation
     """
     Options.of("explain", options)
     if isinstance(fn, type):
-        raise TypeError(f"explain takes something to call with tensors, not the class {fn.__name__}")
+        raise TypeError(
+            f"explain takes something to call with tensors, not the class {fn.__name__}"
+        )
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
         watch = _Watch()
@@ -178,7 +181,7 @@ def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Explanation
 
 
 class _Counter(TorchFunctionMode):
-    """Counts the tensor operations that run on this thread while nobody is busy on behalf of the compiler."""
+    """Counts the tensor operations that this thread runs while the compiler is not at work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,7 +189,11 @@ class _Counter(TorchFunctionMode):
         self.seen: collections.Counter[tuple[str, str, int]] = collections.Counter()
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if not self.busy and is_tensor_operation(func) and _is_work(args, result):

@@ -1,4 +1,4 @@
-"""Where log messages go: the logger `segue`, and standard error when the program has set up no logging itself."""
+"""Where log messages go: the logger `segue`, and standard error if the program logs nowhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show(topics: list[str]) -> None:
 
 
 class _ToStandardError(logging.Handler):
-    """Prints to the present `sys.stderr`, unless the program has given the root logger handlers of its own."""
+    """Prints to the present `sys.stderr`, unless the root logger has handlers of its own."""
 
     def __init__(self) -> None:
         super().__init__()
