@@ -559,6 +559,64 @@ def test_numbers_of_a_loop_make_no_graph_each(loop) -> None:
     assert few.graphs == many.graphs
 
 
+def reading_a_list(x, n):
+    weights = [0.5 * i for i in range(n)]
+    for i in range(n):
+        x = torch.tanh(x) * weights[i]
+        segue.graph_break()
+    return torch.cos(x)
+
+
+def reading_a_dict(x, n):
+    weights = {i: 0.5 * i for i in range(n)}
+    for i in range(n):
+        x = torch.tanh(x) * weights[i]
+        segue.graph_break()
+    return torch.cos(x)
+
+
+def reading_tensors_of_a_list(x, n):
+    rows = [x + 1] * n
+    for i in range(n):
+        x = torch.tanh(x) * rows[i]
+        segue.graph_break()
+    return torch.cos(x)
+
+
+def filling_a_dict(x, n):
+    values = {}
+    for i in range(n):
+        values[i] = torch.tanh(x) * i
+        segue.graph_break()
+    return torch.cos(values[n - 1]), len(values)
+
+
+def appending(x, n):
+    values = []
+    for i in range(n):
+        values.append(torch.tanh(x) * i)
+        segue.graph_break()
+    return torch.cos(values[-1]), len(values)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        reading_a_list,
+        reading_a_dict,
+        reading_tensors_of_a_list,
+        filling_a_list,
+        filling_a_dict,
+        appending,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_containers_that_a_loop_walks_make_no_graph_for_each_item(loop) -> None:
+    few, many = assert_same(loop, X, 5, calls=1), assert_same(loop, X, 200, calls=1)
+    assert few.seen("tanh") and few.seen("cos")
+    assert few.graphs == many.graphs
+
+
 def test_the_loop_variable_after_the_loop() -> None:
     def f(x, n):
         for i in range(n):

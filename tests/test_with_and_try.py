@@ -425,9 +425,9 @@ def test_the_callers_handled_exception_stays() -> None:
             handled()
         handled()
 
-    expected = observe(calls, (f,))
+    expected = observe(lambda: calls(f), ())
     for _ in range(3):
-        assert difference(expected, observe(calls, (compiled,))) is None
+        assert difference(expected, observe(lambda: calls(compiled), ())) is None
 
 
 def test_nested_handlers() -> None:
