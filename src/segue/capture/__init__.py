@@ -19,7 +19,16 @@ from segue.capture.breaks import Restart
 from segue.capture.frame import Frame
 from segue.capture.rebuild import Rebuilder
 from segue.capture.rules.torch_state import preserved
-from segue.capture.tracer import BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts, Tracer, deep_recursion
+from segue.capture.tracer import (
+    GENERATOR_EXITS,
+    BreakSite,
+    CannotRebuild,
+    LeaveOff,
+    Limits,
+    LoopFacts,
+    Tracer,
+    deep_recursion,
+)
 from segue.capture.values.base import NULL, Lazy, Value
 from segue.capture.values.function import CellValue, FunctionValue
 from segue.capture.values.object import ExceptionValue
@@ -28,7 +37,7 @@ from segue.frames.code import Code
 from segue.guards.program import describe
 from segue.guards.source import Closure, Computed, Globals, Local, Pinned, Source, Stack, Step
 
-__all__ = ["BreakSite", "Captured", "Exit", "Limits", "LoopFacts", "Request", "capture"]
+__all__ = ["GENERATOR_EXITS", "BreakSite", "Captured", "Exit", "Limits", "LoopFacts", "Request", "capture"]
 
 
 @dataclass
@@ -94,19 +103,19 @@ def capture(request: Request) -> Captured:
     marks: dict[int, BreakSite] = {}
     limit = deep_recursion()
     try:
-        with preserved(), torch.utils._python_dispatch._disable_current_modes():
-            while True:
-                try:
+        while True:
+            try:
+                with preserved(), torch.utils._python_dispatch._disable_current_modes():
                     return _Attempt(request, marks).run()
-                except Restart:
-                    continue
-                except CannotRebuild as e:
-                    return _nothing(request, marks, str(e))
+            except Restart:
+                continue
+            except CannotRebuild:
+                return _nothing(marks)
     finally:
         sys.setrecursionlimit(limit)
 
 
-def _nothing(request: Request, marks: dict[int, BreakSite], what: str) -> Captured:
+def _nothing(marks: dict[int, BreakSite]) -> Captured:
     """A segment that leaves everything from the gate on to the interpreter, up to the nearest marked instruction."""
     exits = [Exit(index, False, site) for index, site in marks.items() if index >= 0]
     found = exits[-1] if exits else None

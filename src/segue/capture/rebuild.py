@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from segue.capture.attributes import lookup
+from segue import _core
 from segue.capture.values.base import Lazy, Value
 from segue.capture.values.function import CellValue, FunctionValue
 
@@ -90,7 +90,7 @@ class Rebuilder:
 
     def instance(self, value: ObjectValue) -> int:
         """An instance of a Python class: made without its `__init__`, then given its attributes."""
-        if value.cls is types.TracebackType or lookup(value.cls, "__new__") is not vars(object)["__new__"]:
+        if value.cls is not object and not value.cls.__flags__ & _HEAP_TYPE:
             self.impossible(value)
         made = self.program.call(object.__new__, self.program.constant(value.cls))
         self._remember(value, made)
@@ -151,7 +151,11 @@ class Rebuilder:
         n_positional = code.co_argcount
         names = code.co_varnames[n_positional : n_positional + code.co_kwonlyargcount]
         registers = [self.register(a) for a in arguments]
-        return self.program.call_register(self.register(frame.function_value), *registers, keywords=names)
+        function = self.register(frame.function_value)
+        return self.program.call(_core.make_generator, function, *registers, keywords=names)
+
+
+_HEAP_TYPE = 1 << 9
 
 
 def _annotations(flat: Any) -> dict[str, Any]:

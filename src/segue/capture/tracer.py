@@ -64,6 +64,10 @@ class LoopFacts:
     """Headers of loops that are not unrolled."""
 
 
+GENERATOR_EXITS = frozenset({"YIELD_VALUE", "SEND", "RETURN_VALUE"})
+"""Instructions that suspend or end a generator: in a root frame the interpreter executes them."""
+
+
 class LeaveOff(Exception):
     """The segment ends before an instruction of the root frame."""
 
@@ -417,11 +421,19 @@ class Tracer:
             raise LeaveOff(i.index, False, self.marks[i.index])
         if i.opname == "FOR_ITER" and i.index in self.loops.in_place:
             raise LeaveOff(i.index, False, None)
+        if frame.code.is_generator and i.opname in GENERATOR_EXITS:
+            self._leave_generator(frame.code, i)
         if self._started and self.limits.break_at and self.limits.break_at(frame.code, i.index):
             raise LeaveOff(i.index, False, BreakSite("forced", KINDS["forced"].reason, self.sites()))
         self._started = True
         self._operation_run = False
         self._snapshot = (list(frame.stack), self.changes, len(self.graph.graph.nodes), self.graph.n_operations)
+
+    def _leave_generator(self, code: Code, i: Instruction) -> NoReturn:
+        """Leave off where a generator's frame is suspended or ends; loops around a yield are in place."""
+        if i.opname != "RETURN_VALUE":
+            self._keep_in_place(code, i.index)
+        raise LeaveOff(i.index, False, None)
 
     def root_broke(self, frame: Frame, i: Instruction, broke: GraphBreak) -> NoReturn:
         """A break belongs to this root instruction: leave off before it, from a clean state."""
@@ -497,8 +509,10 @@ class Tracer:
 
     def _keep_loops_in_place(self, code: Code, index: int) -> None:
         """A break inside loops that this segment entered: their iterations are compiled one by one."""
-        if self.limits.fullgraph:
-            return
+        if not self.limits.fullgraph:
+            self._keep_in_place(code, index)
+
+    def _keep_in_place(self, code: Code, index: int) -> None:
         around = [loop.header for loop in code.enclosing_loops(index)]
         entered = [h for h in around if h in self._entered and h not in self.loops.in_place]
         self.loops.in_place.update(around)

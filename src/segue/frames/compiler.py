@@ -6,6 +6,7 @@ The C core asks `admit` once per function and `miss` whenever no segment's guard
 from __future__ import annotations
 
 import logging
+import operator
 import sys
 import types
 import warnings
@@ -16,7 +17,15 @@ from typing import Any
 
 from segue import _core, config, markers, stance
 from segue.backends.registry import Backend
-from segue.capture import BreakSite, Captured, Limits, LoopFacts, Request, capture
+from segue.capture import (
+    GENERATOR_EXITS,
+    BreakSite,
+    Captured,
+    Limits,
+    LoopFacts,
+    Request,
+    capture,
+)
 from segue.capture.breaks import KINDS
 from segue.errors import (
     BackendError,
@@ -26,10 +35,10 @@ from segue.errors import (
     RecompileLimitWarning,
 )
 from segue.frames.code import Code
-from segue.frames.filter import is_left_alone
+from segue.frames.filter import is_left_alone, is_of_torch
 from segue.frames.state import FunctionState
 from segue.guards.program import describe
-from segue.guards.source import Item, Local, Source, Stack
+from segue.guards.source import Computed, Item, Local, Source, Stack
 from segue.report.events import Event, EventLog, Place
 
 logger = logging.getLogger("segue")
@@ -94,7 +103,7 @@ class Compiler:
             return self._admit_wrapper(function)
         if markers.is_skipped(function) or id(code) in map(id, self._skipped):
             return None
-        if is_left_alone(code) or Code.of(code).has_generator:
+        if is_left_alone(code) or not _is_compiled(Code.of(code)):
             return None
         state = self._states.get(id(code))
         if state is None:
@@ -345,7 +354,9 @@ class _SymbolicNumbers:
         if source in self._history.symbolic:
             return True
         root = source
-        while isinstance(root, Item):
+        while isinstance(root, (Item, Computed)):
+            if isinstance(root, Computed) and root.function is operator.getitem:
+                return True
             root = root.parent
         return type(value) is int and root in self._delivered
 
@@ -368,8 +379,16 @@ def _delivered_by_loops(code: Code, index: int, in_place: set[int]) -> set[Sourc
     return found
 
 
+def _is_compiled(code: Code) -> bool:
+    """Functions and generators, but no coroutines; PyTorch's own generators only walk over modules."""
+    return not code.has_generator or (code.is_generator and not is_of_torch(code.original))
+
+
 def _is_open_place(code: Code, index: int) -> bool:
-    return code.shapes[index] is not None and index >= code.start
+    """Whether a segment may begin there and is not over at once."""
+    if code.is_generator and code.instructions[index].opname in GENERATOR_EXITS:
+        return False
+    return code.is_place(index)
 
 
 def _closed_gate(state: FunctionUnderWay) -> _core.Gate:

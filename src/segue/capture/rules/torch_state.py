@@ -38,6 +38,8 @@ READERS = (
     torch.get_autocast_gpu_dtype,
     torch.get_autocast_cpu_dtype,
     torch._C._is_autocast_available,
+    torch._C._get_privateuse1_backend_name,
+    torch.amp.autocast_mode.is_autocast_available,
     torch.is_inference_mode_enabled,
 )
 """Functions that read that state; the guard on the global state covers what they give."""
@@ -78,6 +80,8 @@ def _fixed(value: Any, *functions: Any) -> None:
 _fixed(
     False,
     torch.jit.is_scripting,
+    torch._jit_internal.is_scripting,
+    torch._C._is_torch_function_mode_enabled,
     torch.jit.is_tracing,
     torch._C._is_tracing,
     torch.compiler.is_exporting,

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from segue.capture.values.base import MISSING, Value
-from segue.guards.source import Item
+from segue.capture.values.number import NumberValue
+from segue.guards.source import Computed, Item
 
 if TYPE_CHECKING:
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
     from segue.guards.source import Source
+
+
+def symbolic_item(tr: Tracer, container: Value, key: NumberValue) -> Value:
+    """`container[key]` for a symbolic number: fetched anew at each run, so that one segment serves all of them."""
+    source = container.source
+    if source is not None and id(container) not in tr.written:
+        try:
+            found = container.real[key.real]
+        except (IndexError, KeyError, TypeError):
+            return container.get_item(tr, tr.constant(key.concrete(tr)))
+        return tr.wrap(found, Computed(key.source, operator.getitem, (source, key.source)))
+    if source is not None and not tr.limits.fullgraph:
+        container.unsupported(tr, "reading a symbolic index after a write")
+    return container.get_item(tr, tr.constant(key.concrete(tr)))
 
 
 class SequenceValue(Value):
@@ -44,6 +60,8 @@ class SequenceValue(Value):
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         key = tr.look(key)
+        if isinstance(key, NumberValue):
+            return symbolic_item(tr, self, key)
         items = self.items(tr)
         if isinstance(key, SliceValue):
             return self.like(items[key.concrete(tr)])
@@ -170,6 +188,8 @@ class ListValue(SequenceValue):
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         key = tr.look(key)
+        if isinstance(key, NumberValue) and self.source is not None and not tr.limits.fullgraph:
+            self.unsupported(tr, "assignment to a symbolic index")
         items = list(self.items(tr))
         if isinstance(key, SliceValue):
             try:
@@ -238,7 +258,7 @@ class SliceValue(Value):
 
     def concrete(self, tr: Tracer) -> Any:
         parts = [tr.look(p) for p in self.parts]
-        return slice(*(tr.index_of(p) if _is_number(p) else p.concrete(tr) for p in parts))
+        return slice(*(tr.index_of(p) if isinstance(p, NumberValue) else p.concrete(tr) for p in parts))
 
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
         return self.parts[("start", "stop", "step").index(name)]
@@ -247,9 +267,3 @@ class SliceValue(Value):
         if self.source is not None:
             return to.program.fetch(self.source)
         return to.program.build("slice", *(to.register(p) for p in self.parts))
-
-
-def _is_number(value: Value) -> bool:
-    from segue.capture.values.number import NumberValue
-
-    return isinstance(value, NumberValue)
