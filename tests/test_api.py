@@ -1,6 +1,7 @@
 """The public functions: what can be compiled, what the options do, and what is refused."""
 
 import asyncio
+import doctest
 import functools
 import inspect
 import pickle
@@ -581,3 +582,9 @@ def test_every_public_name_is_documented() -> None:
         assert inspect.getdoc(value), name
         if callable(value):
             assert ">>> " in inspect.getdoc(value), f"{name} has no example"
+
+
+@pytest.mark.parametrize("name", [n for n in segue.__all__ if n != "errors"])
+def test_the_example_of_every_public_name_works(name) -> None:
+    for example in doctest.DocTestFinder(recurse=False).find(getattr(segue, name), name, globs={}):
+        assert doctest.DocTestRunner().run(example).failed == 0

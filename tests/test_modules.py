@@ -172,6 +172,18 @@ def test_it_can_be_called_from_compiled_code(net, twin) -> None:
     assert own.count == 1
 
 
+def test_its_attributes_are_read_and_written_inside_a_graph(graphs) -> None:
+    twin = segue.compile(Net())
+
+    def f(module: Net, x: Tensor) -> Tensor:
+        module.scale = module.scale + 1
+        return nn.functional.linear(x, module.linear.weight) * module.scale
+
+    result = segue.compile(f, backend=graphs, fullgraph=True)(twin, X)
+    assert torch.equal(result, nn.functional.linear(X, twin.linear.weight) * 3.0)
+    assert twin.scale == 3.0 and graphs.count == 1
+
+
 def test_a_compiled_method_of_a_compiled_module(net, twin) -> None:
     own = Graphs()
     generate = segue.compile(twin.generate, backend=own, fullgraph=True)

@@ -124,19 +124,19 @@ _reasons: dict[int, tuple[Any, str]] = {}
 _not_captured: dict[int, types.CodeType] = {}
 
 _OWN = frozenset(
-    (
-        "segue.api",
-        "segue.arguments",
-        "segue.backends.registry",
-        "segue.callables",
-        "segue.config",
-        "segue.modules",
-        "segue.options",
-        "segue.report.explain",
-        "segue.stance",
+    os.path.join(os.path.dirname(__file__), *path.split("/"))
+    for path in (
+        "api.py",
+        "arguments.py",
+        "backends/registry.py",
+        "callables.py",
+        "config.py",
+        "options.py",
+        "report/explain.py",
+        "stance.py",
     )
 )
-"""Modules of Segue that change the compiler's own state: calls of their functions break."""
+"""Files of Segue whose functions change the compiler's own state: calls of them break."""
 
 
 def disabled_inside(target: Any) -> Any:
@@ -149,7 +149,7 @@ def disabled_inside(target: Any) -> Any:
         return target.__wrapped__
     if not isinstance(target, types.FunctionType) or is_compiling_query(target):
         return None
-    if target.__module__ in _OWN and target.__globals__.get("__name__") in _OWN:
+    if target.__code__.co_filename in _OWN:
         return target
     if not is_torch_wrapper(target.__code__) or is_nonrecursive(target):
         return None
