@@ -148,6 +148,13 @@ def test_a_function_of_pytorch_is_a_graph_of_one_operation(graphs) -> None:
     assert compiled.__name__ == "sin"
 
 
+@pytest.mark.parametrize("function", [torch.nn.functional.relu, torch.ops.aten.relu])
+def test_a_function_of_pytorch_in_python_is_captured_too(graphs, function) -> None:
+    compiled = segue.compile(function, backend=graphs, fullgraph=True)
+    assert torch.equal(compiled(X - 1), function(X - 1))
+    assert graphs.operations == ["relu"]
+
+
 def test_a_builtin_without_tensor_work_just_runs(graphs) -> None:
     assert segue.compile(len, backend=graphs)([1, 2]) == 2
     assert segue.compile("-".join, backend=graphs)(["a", "b"]) == "a-b"

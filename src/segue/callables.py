@@ -14,6 +14,7 @@ from segue import _core, markers, modules
 from segue.capture.attributes import lookup
 from segue.capture.breaks import KINDS
 from segue.errors import GraphBreakError
+from segue.frames.filter import is_left_alone
 from segue.options import Options
 from segue.report.events import Event, Place
 
@@ -61,7 +62,7 @@ def _compiled_function(function: types.FunctionType, options: Options) -> Any:
                 raise GraphBreakError(
                     f"fullgraph=True, but nothing can be captured\n{event}", event
                 )
-    return _core.Entry(function, compiler)
+    return _core.Entry(_caller_of(function) if is_left_alone(code) else function, compiler)
 
 
 def _not_captured(code: types.CodeType, reason: str) -> Event:
@@ -107,12 +108,16 @@ def _compiled_class(cls: type, options: Options) -> Any:
 def _compiled_object(target: Any, options: Options) -> Any:
     """Anything else that can be called: its `__call__` in Python, else a function that calls it."""
     call = lookup(type(target), "__call__")
-    if isinstance(call, (types.FunctionType, _core.Entry)):
+    if isinstance(call, _core.Entry) or (
+        isinstance(call, types.FunctionType) and not is_left_alone(call.__code__)
+    ):
         return _compiled_method(types.MethodType(call, target), options)
     return _compiled_function(_caller_of(target), options)
 
 
 def _caller_of(target: Any) -> Any:
+    """A function that calls `target` and is compiled as if it were the user's."""
+
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
 
@@ -123,7 +128,7 @@ def _caller_of(target: Any) -> Any:
 
 @functools.cache
 def _as_users(code: types.CodeType) -> types.CodeType:
-    """A code object that is compiled like the user's: those of Segue's own files are not."""
+    """A code object in another file: those of libraries and of Segue itself are left alone."""
     return code.replace(co_filename="<call>")
 
 
