@@ -11,14 +11,14 @@ typedef struct {
     unsigned long epoch;
 } Record;
 
+/* The data of a code object. */
 typedef struct {
+    PyObject *version_of; /* weak reference to the State that rewrote it, NULL for other code */
     Py_ssize_t n;
     Record *records;
 } Memory;
 
 unsigned long answers_epoch = 1;
-
-static Memory version_mark; /* the data of every rewritten code object */
 
 static PyObject *str_admit;
 
@@ -33,9 +33,10 @@ static void
 memory_destroy(void *data)
 {
     Memory *memory = data;
-    if (memory == NULL || memory == &version_mark) {
+    if (memory == NULL) {
         return;
     }
+    Py_XDECREF(memory->version_of);
     for (Py_ssize_t i = 0; i < memory->n; i++) {
         record_clear(&memory->records[i]);
     }
@@ -66,23 +67,35 @@ memory_purge(Memory *memory)
     memory->n = kept;
 }
 
+/* What is known of a code object, made if there is nothing yet; NULL with an exception. */
+static Memory *
+memory_of(PyCodeObject *code)
+{
+    Memory *memory = code_data(code);
+    if (memory != NULL) {
+        return memory;
+    }
+    memory = PyMem_Calloc(1, sizeof(Memory));
+    if (memory == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (set_code_data(code, memory) < 0) {
+        PyMem_Free(memory);
+        return NULL;
+    }
+    return memory;
+}
+
 static int
 remember(PyCodeObject *code, PyObject *compiler, Answer answer, State *state)
 {
-    Memory *memory = code_data(code);
-    if (memory == &version_mark) {
-        return 0;
-    }
+    Memory *memory = memory_of(code);
     if (memory == NULL) {
-        memory = PyMem_Calloc(1, sizeof(Memory));
-        if (memory == NULL) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        if (set_code_data(code, memory) < 0) {
-            PyMem_Free(memory);
-            return -1;
-        }
+        return -1;
+    }
+    if (memory->version_of != NULL) {
+        return 0;
     }
     Record record = {.answer = answer, .epoch = answers_epoch};
     record.compiler = PyWeakref_NewRef(compiler, NULL);
@@ -104,17 +117,44 @@ remember(PyCodeObject *code, PyObject *compiler, Answer answer, State *state)
 }
 
 int
-answers_mark_version(PyCodeObject *code)
+answers_mark_version(PyCodeObject *code, State *state)
 {
-    Memory *memory = code_data(code);
-    if (memory == &version_mark) {
-        return 0;
-    }
-    if (set_code_data(code, &version_mark) < 0) {
+    Memory *memory = memory_of(code);
+    PyObject *of = memory == NULL ? NULL : PyWeakref_NewRef((PyObject *)state, NULL);
+    if (of == NULL) {
         return -1;
     }
-    memory_destroy(memory);
+    Py_XSETREF(memory->version_of, of);
     return 0;
+}
+
+/* The State that the current compiler is known to have answered with, borrowed, or NULL. */
+static State *
+known_state(PyCodeObject *code)
+{
+    Memory *memory = code_data(code);
+    for (Py_ssize_t i = 0; memory != NULL && i < memory->n; i++) {
+        Record *record = &memory->records[i];
+        if (PyWeakref_GET_OBJECT(record->compiler) == current.compiler && !record_is_dead(record)) {
+            return record->state == NULL ? NULL : (State *)PyWeakref_GET_OBJECT(record->state);
+        }
+    }
+    return NULL;
+}
+
+bool
+answers_version(PyCodeObject *code, State **state)
+{
+    Memory *memory = code_data(code);
+    *state = NULL;
+    if (memory == NULL || memory->version_of == NULL) {
+        return false;
+    }
+    PyObject *of = PyWeakref_GET_OBJECT(memory->version_of);
+    if (of != Py_None && known_state(((State *)of)->code) == (State *)of) {
+        *state = (State *)Py_NewRef(of);
+    }
+    return true;
 }
 
 /* What admit() returned, as an Answer; UNDECIDED is the one that is not remembered. */
@@ -175,7 +215,7 @@ answer_for(PyObject *function, State **state)
 {
     Memory *memory = code_data((PyCodeObject *)PyFunction_GET_CODE(function));
     *state = NULL;
-    if (memory == &version_mark) {
+    if (memory != NULL && memory->version_of != NULL) {
         return ANSWER_VERSION;
     }
     for (Py_ssize_t i = 0; memory != NULL && i < memory->n; i++) {

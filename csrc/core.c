@@ -64,6 +64,16 @@ core_call_disabled(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObje
 }
 
 static PyObject *
+core_make_generator(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    if (n < 1 || !PyFunction_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "make_generator() needs a generator function");
+        return NULL;
+    }
+    return call_generator_function(args[0], args + 1, n - 1, kwnames);
+}
+
+static PyObject *
 core_current_compiler(PyObject *module, PyObject *ignored)
 {
     return Py_NewRef(current.compiler == NULL ? Py_None : current.compiler);
@@ -131,6 +141,10 @@ static PyMethodDef methods[] = {
     {"call_disabled", (PyCFunction)(void (*)(void))core_call_disabled,
      METH_FASTCALL | METH_KEYWORDS,
      PyDoc_STR("call_disabled(callable, /, *args, **kwargs)\n--\n\nCall with compiling off.")},
+    {"make_generator", (PyCFunction)(void (*)(void))core_make_generator,
+     METH_FASTCALL | METH_KEYWORDS,
+     PyDoc_STR("make_generator(function, /, *args, **kwargs)\n--\n\nCall a generator function, "
+               "from a segment: the generator is compiled like one that the program makes.")},
     {"current_compiler", core_current_compiler, METH_NOARGS,
      PyDoc_STR("current_compiler()\n--\n\nThe compiler of this thread, None if it is off.")},
     {"is_compiling_frames", core_is_compiling_frames, METH_NOARGS,

@@ -1,5 +1,7 @@
 #include "cpython311.h"
 
+#include <opcode.h>
+
 static Py_ssize_t data_index = -1;
 
 int
@@ -30,6 +32,35 @@ int
 set_code_data(PyCodeObject *code, void *data)
 {
     return _PyCode_SetExtra((PyObject *)code, data_index, data);
+}
+
+/* No instruction of a prologue is followed by inline caches. */
+static _Py_CODEUNIT *
+end_of_prologue(PyCodeObject *code)
+{
+    _Py_CODEUNIT *unit = _PyCode_CODE(code);
+    while (_Py_OPCODE(*unit) != RESUME && _Py_OPCODE(*unit) != RESUME_QUICK) {
+        unit++;
+    }
+    return unit;
+}
+
+int
+generator_move(Frame *frame, PyCodeObject *code)
+{
+    if (code == NULL || code->co_stacksize > frame->f_code->co_stacksize) {
+        PyErr_Format(PyExc_RuntimeError, "%S has no version that its generator can go on in",
+                     frame->f_code->co_qualname);
+        return -1;
+    }
+    PyGenObject *generator = _PyFrame_GetGenerator(frame);
+    Py_INCREF(code);
+    Py_SETREF(frame->f_code, code);
+    Py_INCREF(code);
+    Py_SETREF(generator->gi_code, code);
+    frame->prev_instr = end_of_prologue(code);
+    generator->gi_frame_state = FRAME_EXECUTING;
+    return 0;
 }
 
 PyObject *

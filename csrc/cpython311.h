@@ -68,6 +68,17 @@ frame_stack(Frame *frame)
     return _PyFrame_Stackbase(frame);
 }
 
+/* Whether a generator object holds the frame: it may be suspended, and stays where it is. */
+static inline bool
+frame_is_generator(Frame *frame)
+{
+    return frame->owner == FRAME_OWNED_BY_GENERATOR;
+}
+
+/* Let a generator's frame, which has just been suspended with an empty stack, go on in another
+   version of its code, right after the prologue. 0, or -1 with an exception: it does not fit. */
+int generator_move(Frame *frame, PyCodeObject *code);
+
 /* ---- code objects */
 
 static inline int
@@ -96,6 +107,15 @@ code_is_plain_function(PyCodeObject *code)
     const int required = CO_OPTIMIZED | CO_NEWLOCALS;
     const int excluded =
         CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR;
+    return (code->co_flags & (required | excluded)) == required;
+}
+
+/* Whether a call of the code makes a generator, and no coroutine of any kind. */
+static inline bool
+code_is_generator(PyCodeObject *code)
+{
+    const int required = CO_OPTIMIZED | CO_NEWLOCALS | CO_GENERATOR;
+    const int excluded = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR;
     return (code->co_flags & (required | excluded)) == required;
 }
 

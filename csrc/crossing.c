@@ -50,7 +50,8 @@ leave_through(long pad, PyObject *payload, PyObject **stack, Py_ssize_t depth)
 }
 
 /* Copy the frame's state into the activation and let the frame return; `payload` is stolen. The
-   frame keeps its own until then: a signal handler may raise before it has returned. */
+   frame keeps its own until then: a signal handler may raise before it has returned. The frame of a
+   generator is the one that goes on, so it just keeps its slots. */
 static PyObject *
 transfer(Activation *act, Frame *frame, long exit, PyObject *payload, Py_ssize_t depth)
 {
@@ -60,7 +61,8 @@ transfer(Activation *act, Frame *frame, long exit, PyObject *payload, Py_ssize_t
         Py_DECREF(payload);
         return NULL;
     }
-    for (int i = 0; i < act->state->n_localsplus; i++) {
+    int n_slots = frame_is_generator(frame) ? 0 : act->state->n_localsplus;
+    for (int i = 0; i < n_slots; i++) {
         Py_XSETREF(act->localsplus[i], Py_XNewRef(frame_locals(frame)[i]));
     }
     act->exit = exit;
@@ -111,6 +113,14 @@ after_miss(Gate *gate, Activation *act, Frame *frame)
     return payload == NULL ? NULL : transfer(act, frame, exit, payload, gate->depth);
 }
 
+/* A generator may live long, and moving it costs little: it always goes on in the newest version. */
+static bool
+is_left_behind(Activation *act, Frame *frame)
+{
+    return frame_is_generator(frame) && act->state->version != frame_code(frame) &&
+           act->state->version != NULL;
+}
+
 static PyObject *
 cross(Gate *gate, long n_exits, Activation *act, Frame *frame)
 {
@@ -128,15 +138,23 @@ cross(Gate *gate, long n_exits, Activation *act, Frame *frame)
     case GATE_ERROR:
         return NULL;
     case GATE_RETURN:
+        if (frame_is_generator(frame)) {
+            Py_DECREF(result.value);
+            PyErr_SetString(PyExc_RuntimeError, "a segment cannot return from a generator");
+            return NULL;
+        }
         return leave_through(SEGMENT_RETURN, result.value, stack, gate->depth);
     case GATE_EXIT:
-        if (result.exit < n_exits) {
+        if (result.exit < n_exits && !is_left_behind(act, frame)) {
             return leave_through(result.exit, result.value, stack, gate->depth);
         }
         return transfer(act, frame, result.exit, result.value, gate->depth);
     case GATE_MISSED:
         return after_miss(gate, act, frame);
     default:
+        if (is_left_behind(act, frame)) {
+            return after_miss(gate, act, frame);
+        }
         Py_RETURN_NONE;
     }
 }
@@ -290,7 +308,9 @@ landing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnam
         }
         Py_RETURN_NONE;
     }
-    land_state(act, frame_locals(frame));
+    if (!frame_is_generator(frame)) {
+        land_state(act, frame_locals(frame));
+    }
     PyObject *payload = act->stack;
     act->stack = NULL;
     return pair(act->exit, payload);

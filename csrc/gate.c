@@ -147,8 +147,9 @@ gate_dispatch(Gate *gate, Site *site, Result *result)
     if (PyList_GET_SIZE(gate->segments) == 0 && !gate->is_open && gate->backoff <= 0) {
         return GATE_PASS;
     }
-    PyObject *compiler = current.compiler;
+    PyObject *compiler = current.compiler, *outer = current.dispatching;
     current.compiler = NULL;
+    current.dispatching = compiler;
     int allowed = modes_allow(site);
     Verdict verdict = allowed < 0 ? GATE_ERROR : GATE_PASS;
     if (allowed > 0) {
@@ -158,6 +159,7 @@ gate_dispatch(Gate *gate, Site *site, Result *result)
         }
     }
     current.compiler = compiler;
+    current.dispatching = outer;
     return verdict;
 }
 

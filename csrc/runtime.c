@@ -86,12 +86,21 @@ after_fork_in_child(void)
     holds = current.holds;
 }
 
+static bool
+is_version(PyCodeObject *code)
+{
+    State *state;
+    bool is_one = answers_version(code, &state);
+    Py_XDECREF(state);
+    return is_one;
+}
+
 /* Hand a frame to the evaluator below ours. That one may come back to us with the same frame, since
    tools remember each other in either order: then the circle is closed and CPython runs it. */
 static PyObject *
 pass_on(PyThreadState *ts, Frame *frame, int throwflag)
 {
-    if (below == NULL || frame == current.passing) {
+    if (below == NULL || frame == current.passing || is_version(frame_code(frame))) {
         return evaluate_frame(ts, frame, throwflag);
     }
     Frame *outer = current.passing;
@@ -111,6 +120,37 @@ pass_on_disabled(PyThreadState *ts, Frame *frame)
     return value;
 }
 
+/* Resume a generator. One in a version of ours may ask to go on in a newer one: it then yields
+   TRANSFER, with its state in the activation. */
+static PyObject *
+resume_generator(PyThreadState *ts, Frame *frame, int throwflag)
+{
+    State *state;
+    if (!answers_version(frame_code(frame), &state) || state == NULL) {
+        return pass_on(ts, frame, throwflag);
+    }
+    Activation act = {
+        .outer = current.activation,
+        .state = state,
+        .function = frame_function(frame),
+        .frame = frame,
+        .exit = FROM_THE_TOP,
+    };
+    current.activation = &act;
+    PyObject *value = evaluate_frame(ts, frame, throwflag);
+    while (value == sentinel_transfer) {
+        Py_DECREF(value);
+        Py_XINCREF(state->version);
+        Py_XSETREF(act.code, state->version);
+        value = generator_move(frame, act.code) < 0 ? NULL : evaluate_frame(ts, frame, 0);
+    }
+    current.activation = act.outer;
+    Py_XDECREF(act.stack);
+    Py_XDECREF(act.code);
+    Py_DECREF(state);
+    return value;
+}
+
 /* CPython clears the frame after the evaluator has returned, whether or not the frame has run. */
 static PyObject *
 hook(PyThreadState *ts, Frame *frame, int throwflag)
@@ -126,7 +166,12 @@ hook(PyThreadState *ts, Frame *frame, int throwflag)
         current.plain = NULL;
         return pass_on(ts, frame, throwflag);
     }
-    if (throwflag || paused || is_tracing(ts) || !code_is_plain_function(code)) {
+    if (frame_is_generator(frame)) {
+        return resume_generator(ts, frame, throwflag);
+    }
+    bool makes_generator = code_is_generator(code);
+    if (throwflag || paused || is_tracing(ts) ||
+        !(makes_generator || code_is_plain_function(code))) {
         return pass_on(ts, frame, throwflag);
     }
 
@@ -139,7 +184,12 @@ hook(PyThreadState *ts, Frame *frame, int throwflag)
     case ANSWER_STATE: {
         PyObject *value = NULL;
         PyObject **slots = frame_locals(frame);
-        bool done = drive(state, frame_function(frame), slots, slots, true, &value);
+        if (makes_generator && state->version != NULL) {
+            value = make_generator(state, frame_function(frame), slots);
+            Py_DECREF(state);
+            return value;
+        }
+        bool done = !makes_generator && drive(state, frame_function(frame), slots, slots, true, &value);
         Py_DECREF(state);
         return done ? value : pass_on(ts, frame, 0);
     }
@@ -320,6 +370,62 @@ drive(State *state, PyObject *function, PyObject *const *arguments, PyObject **l
         }
     }
     return done;
+}
+
+/* ---- generators */
+
+PyObject *
+make_generator(State *state, PyObject *function, PyObject *const *slots)
+{
+    PyObject *rewritten = function_with_code(function, state->version);
+    if (rewritten == NULL) {
+        return NULL;
+    }
+    PyObject *generator = PyObject_Vectorcall(rewritten, slots, state->n_args, NULL);
+    Py_DECREF(rewritten);
+    return generator;
+}
+
+/* 1 with the generator, 0 if the function is to be called plainly, -1 with an exception. */
+static int
+bind_and_make_generator(State *state, PyObject *function, PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames, PyObject **generator)
+{
+    PyObject **slots = PyMem_Calloc(state->n_localsplus + 1, sizeof(PyObject *));
+    if (slots == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int bound = bind_arguments(function, args, n, kwnames, slots);
+    if (bound > 0) {
+        *generator = make_generator(state, function, slots);
+        bound = *generator == NULL ? -1 : 1;
+    }
+    for (int i = 0; i < state->n_localsplus; i++) {
+        Py_XDECREF(slots[i]);
+    }
+    PyMem_Free(slots);
+    return bound;
+}
+
+PyObject *
+call_generator_function(PyObject *function, PyObject *const *args, size_t nargsf,
+                        PyObject *kwnames)
+{
+    PyObject *compiler = current.compiler, *generator = NULL;
+    State *state = NULL;
+    int made = 0;
+    current.compiler = current.dispatching;
+    if (current.compiler != NULL && code_is_generator((PyCodeObject *)PyFunction_GET_CODE(function))) {
+        made = answer_for(function, &state) < 0 ? -1 : 0;
+    }
+    if (state != NULL && state->version != NULL) {
+        made = bind_and_make_generator(state, function, args, PyVectorcall_NARGS(nargsf), kwnames,
+                                       &generator);
+    }
+    current.compiler = compiler;
+    Py_XDECREF(state);
+    return made == 0 ? PyObject_Vectorcall(function, args, nargsf, kwnames) : generator;
 }
 
 int

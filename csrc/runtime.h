@@ -65,6 +65,7 @@ int activation_make_cells(Activation *act);
 
 typedef struct {
     PyObject *compiler;     /* borrowed from the Entry that runs; NULL: not compiling */
+    PyObject *dispatching;  /* the compiler whose gate is being dispatched, or NULL */
     Activation *activation; /* the innermost */
     Frame *passing;         /* the frame last handed to the evaluator below ours */
     PyCodeObject *plain;    /* the next frame of this code is to be left alone */
@@ -105,6 +106,15 @@ PyObject *call_disabled(PyObject *callable, PyObject *const *args, size_t nargsf
 bool drive(State *state, PyObject *function, PyObject *const *arguments, PyObject **localsplus,
            bool adopted, PyObject **value);
 
+/* The generator that a call of a generator function makes, in the newest version of its code; the
+   slots are those of its arguments. NULL with an exception. */
+PyObject *make_generator(State *state, PyObject *function, PyObject *const *slots);
+
+/* Call a generator function from a segment, which runs with compiling off: the generator is one
+   that the segment's compiler compiles. */
+PyObject *call_generator_function(PyObject *function, PyObject *const *args, size_t nargsf,
+                                  PyObject *kwnames);
+
 /* ---- what a compiler says of a code object (answers.c) */
 
 typedef enum {
@@ -122,7 +132,11 @@ extern unsigned long answers_epoch; /* answers of an older epoch do not count */
 /* The current compiler's answer for `function`, asked with compiling off if it is not known; with
    ANSWER_STATE a new reference in `*state`. */
 Answer answer_for(PyObject *function, State **state);
-int answers_mark_version(PyCodeObject *code);
+int answers_mark_version(PyCodeObject *code, State *state);
+
+/* Whether the code is a rewritten one; a new reference to its State in `*state` if that is the
+   current compiler's answer for the original, else NULL. */
+bool answers_version(PyCodeObject *code, State **state);
 
 /* ---- gates and segments */
 

@@ -16,8 +16,8 @@ state_init(PyObject *op, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "a State belongs to one code object");
         return -1;
     }
-    if (!code_is_plain_function(code)) {
-        PyErr_Format(PyExc_ValueError, "%S is not the code of a function that runs when called",
+    if (!code_is_plain_function(code) && !code_is_generator(code)) {
+        PyErr_Format(PyExc_ValueError, "%S is not the code of a plain or a generator function",
                      code->co_qualname);
         return -1;
     }
@@ -76,7 +76,8 @@ state_get_version(PyObject *op, void *closure)
 static bool
 is_version_of(State *self, PyCodeObject *code)
 {
-    return code != self->code && code_is_plain_function(code) &&
+    return code != self->code && (code_is_plain_function(code) || code_is_generator(code)) &&
+           code_is_generator(code) == code_is_generator(self->code) &&
            !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS)) && code->co_kwonlyargcount == 0 &&
            code->co_argcount == self->n_args && code->co_nlocalsplus == self->n_localsplus &&
            code->co_nfreevars == self->n_free &&
@@ -99,7 +100,7 @@ state_set_version(PyObject *op, PyObject *value, void *closure)
                         "every argument slot positionally");
         return -1;
     }
-    if (answers_mark_version((PyCodeObject *)value) < 0) {
+    if (answers_mark_version((PyCodeObject *)value, self) < 0) {
         return -1;
     }
     Py_INCREF(value);

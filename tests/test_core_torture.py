@@ -21,7 +21,7 @@ FILES = {module.__file__ for module in MODULES}
 class Leaver:
     """A compiler whose segments do nothing: each leaves at its gate for the instruction there.
 
-    With `grows`, a function starts without gates, and each miss puts gates after its instruction,
+    With `grows`, a function starts without gates but those after the yields of a generator, and each miss puts gates after its instruction,
     so that frames of older versions transfer to newer ones all the time.
     """
 
@@ -37,11 +37,11 @@ class Leaver:
             return None
         state = self.states[code] = FunctionState(code)
         if not self.grows:
-            places = [i for i, shape in enumerate(state.form.shapes) if shape is not None]
-            places = places[places.index(state.form.start) :]
+            places = [i for i in range(len(state.form)) if state.form.is_place(i)]
             state.add_gates(places)
             for index in places:
                 state.exit_id(index, at_gate=False)
+        if not self.grows or state.form.is_generator:
             state.refresh()
         return state
 
@@ -53,12 +53,12 @@ class Leaver:
         stack: tuple[Any, ...],
     ) -> _core.Segment:
         self.misses += 1
-        state = self.states[function.__code__]
+        state = gate.state
+        assert isinstance(state, FunctionState)
         is_entry = gate is state.entry
         index = state.form.start if is_entry else gate.index
         if self.grows:
-            after = state.form.successors(index)
-            state.add_gates(i for i in after if i >= state.form.start)
+            state.add_gates(i for i in state.form.successors(index) if state.form.is_place(i))
         number = state.exit_id(index, at_gate=False)
         state.refresh()
         segment = leave(state, locals, stack, number, is_entry)

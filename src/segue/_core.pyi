@@ -154,6 +154,9 @@ class Disabled:
 def call_disabled(callable: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call with compiling off."""
 
+def make_generator(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a generator function, from a segment: it is compiled like one that the program calls."""
+
 def current_compiler() -> Any:
     """The compiler of this thread, None if compiling is off."""
 

@@ -3,7 +3,7 @@
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -325,8 +325,7 @@ def test_gates_and_exits_where_none_can_be() -> None:
                 continue
         return x
 
-    def generator() -> Iterator[int]:
-        yield 1
+    async def coroutine() -> None: ...
 
     code = Code.of(work.__code__)
     unreachable = code.shapes.index(None)
@@ -342,5 +341,5 @@ def test_gates_and_exits_where_none_can_be() -> None:
     for gates, exits, message in bad:
         with pytest.raises(ValueError, match=message):
             build_version(code, gates, exits, go_on)
-    with pytest.raises(ValueError, match="generator"):
-        build_version(Code.of(generator.__code__), {}, [], go_on)
+    with pytest.raises(ValueError, match="coroutine"):
+        build_version(Code.of(coroutine.__code__), {}, [], go_on)

@@ -3,7 +3,6 @@
 import gc
 import types
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -80,8 +79,7 @@ def test_gates_know_their_stack_depth() -> None:
 
 
 def test_wrong_places_are_refused_and_change_nothing() -> None:
-    def generator() -> Iterator[int]:
-        yield 1
+    async def coroutine() -> None: ...
 
     state = FunctionState(work.__code__)
     loop = index_of(state, "FOR_ITER")
@@ -92,8 +90,8 @@ def test_wrong_places_are_refused_and_change_nothing() -> None:
     with pytest.raises(ValueError, match="there is no gate"):
         state.exit_id(loop, True)
     assert (state.gates, state.exits) == ({}, [])
-    with pytest.raises(ValueError, match="generator"):
-        FunctionState(generator.__code__)
+    with pytest.raises(ValueError, match="generator function"):
+        FunctionState(coroutine.__code__)
 
 
 def test_a_frame_goes_on_in_a_version_that_a_miss_has_made() -> None:

@@ -29,7 +29,7 @@ BATCH = 10
 
 def boundaries(code: Code) -> list[int]:
     """The instructions before which control can be transferred."""
-    return [index for index in range(code.start, len(code)) if code.shapes[index] is not None]
+    return [index for index in range(len(code)) if code.is_place(index)]
 
 
 class Torturer:

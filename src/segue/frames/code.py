@@ -133,6 +133,7 @@ class Code:
         localsplus: the frame's slots, names and kinds.
         n_args: argument slots, keyword-only ones, *args and **kwargs included.
         has_generator: whether a call makes a generator, coroutine or asynchronous generator.
+        is_generator: whether a call makes a generator.
         name, filename, firstlineno, stack_size: as in the code object.
     """
 
@@ -145,6 +146,7 @@ class Code:
         self.localsplus = _localsplus(original)
         self.n_args = _n_args(original)
         self.has_generator = bool(original.co_flags & _GENERATOR_FLAGS)
+        self.is_generator = original.co_flags & _GENERATOR_FLAGS == inspect.CO_GENERATOR
         self.instructions = _normalise(original, self.localsplus)
         self.start = 1 + next((i.index for i in self.instructions if i.opname == "RESUME"), -1)
         self._names = frozenset(original.co_names)
@@ -190,6 +192,25 @@ class Code:
     @cached_property
     def _successors(self) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(dict.fromkeys(_successors(i))) for i in self.instructions)
+
+    def is_place(self, index: int) -> bool:
+        """Whether control can be handed over right before an instruction.
+
+        Not in the prologue, and not between a SEND and its yield or a yield and its RESUME: a
+        suspended generator is recognised by these neighbours.
+        """
+        if index < self.start or self.shapes[index] is None:
+            return False
+        opname = self.instructions[index].opname
+        return opname != "RESUME" and not (
+            opname == "YIELD_VALUE" and self.instructions[index - 1].opname == "SEND"
+        )
+
+    def resumptions(self) -> tuple[int, ...]:
+        """Where a generator goes on: at the top, and after each yield that is not part of a
+        `yield from`."""
+        after = [i.index + 1 for i in self.instructions if i.opname == "RESUME" and i.arg < 2]
+        return tuple(index for index in after if self.shapes[index] is not None)
 
     @cached_property
     def shapes(self) -> tuple[Shape | None, ...]:

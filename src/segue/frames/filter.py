@@ -30,6 +30,11 @@ def _compiled_anyway() -> tuple[str, ...]:
     return (*(os.path.join(nn, part) + os.sep for part in ("modules", "utils")), *outside)
 
 
+def is_of_torch(code: CodeType) -> bool:
+    """Whether a code object is PyTorch's own."""
+    return code.co_filename.startswith(os.path.dirname(torch.__file__) + os.sep)
+
+
 def is_left_alone(code: CodeType) -> bool:
     """Whether frames of a code object always run in the interpreter; what they call is still compiled."""
     name = code.co_filename

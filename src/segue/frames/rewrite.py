@@ -13,6 +13,10 @@ The layout of a version:
 A value of lasti on the stack of an exception handler is passed on as it is, although it counts the
 code units of the version that raised. Versions only grow, so it stays a valid offset, and CPython
 uses it for nothing but the `f_lineno` of the frame after RERAISE; tracebacks hold their own lines.
+
+A generator's frame belongs to its object, so it cannot be left for another one. It yields TRANSFER
+to the frame hook, which lets the same frame go on in the newest version, at the landing. All
+versions of a generator have the same stack size, for which its object has room.
 """
 
 from __future__ import annotations
@@ -55,6 +59,8 @@ def check_place(code: Code, index: int) -> None:
         raise ValueError(f"instruction {index} of {code.name} is in the prologue")
     if code.shapes[index] is None:
         raise ValueError(f"control never comes to instruction {index} of {code.name}")
+    if not code.is_place(index):
+        raise ValueError(f"instruction {index} of {code.name} belongs to the yield before it")
 
 
 def build_version(
@@ -63,7 +69,7 @@ def build_version(
     """Rewrite a function so that it can leave to and be entered from compiled code.
 
     Args:
-        code: the function's code. Not of a generator or coroutine.
+        code: the code of a function or generator function, not of a coroutine.
         gates: the crossing of each gate, by instruction index; callables without arguments that
             return None (go on) or a tuple `(pad, payload)`.
         exits: one pad is made for each, numbered in this order.
@@ -73,10 +79,10 @@ def build_version(
         A code object that takes all `code.n_args` argument slots positionally.
 
     Raises:
-        ValueError: a generator, or a gate or exit where none can be.
+        ValueError: a coroutine, or a gate or exit where none can be.
     """
-    if code.has_generator:
-        raise ValueError(f"{code.name} is a generator or coroutine: those are not rewritten")
+    if code.has_generator and not code.is_generator:
+        raise ValueError(f"{code.name} is a coroutine: those are not rewritten")
     for index in gates:
         check_place(code, index)
     for exit in exits:
@@ -133,7 +139,6 @@ class _Rewriter:
 
     def _assembled(self) -> CodeType:
         encoded = self.assembler.finish()
-        deepest = max((self._depth(exit.index) for exit in self.exits), default=0)
         return self.original.replace(
             co_argcount=self.code.n_args,
             co_posonlyargcount=0,
@@ -143,10 +148,15 @@ class _Rewriter:
             co_consts=tuple(self.consts),
             co_linetable=encoded.linetable,
             co_exceptiontable=encoded.exceptiontable,
-            co_stacksize=max(
-                self.code.stack_size, self.deepest + _CALL_OVERHEAD, deepest, _SWITCH_DEPTH
-            ),
+            co_stacksize=self._stack_size(),
         )
+
+    def _stack_size(self) -> int:
+        code = self.code
+        if code.is_generator:
+            return max(code.stack_size + _CALL_OVERHEAD, _SWITCH_DEPTH)
+        deepest = max((self._depth(exit.index) for exit in self.exits), default=0)
+        return max(code.stack_size, self.deepest + _CALL_OVERHEAD, deepest, _SWITCH_DEPTH)
 
     # --- parts of the layout --------------------------------------------------------------------
 
@@ -189,7 +199,7 @@ class _Rewriter:
     def _pad(self, number: int) -> None:
         """Put the stack of an exit in place and go there; the stack is the payload."""
         if number < 0:
-            self._emit("RETURN_VALUE")
+            self._emit("YIELD_VALUE" if self.code.is_generator else "RETURN_VALUE")
             return
         exit = self.exits[number]
         shape = self.code.shapes[exit.index] or ()
@@ -226,7 +236,13 @@ class _Rewriter:
             emit("PRECALL", arg, **where)
         elif instruction.opname == "LOAD_GLOBAL":
             arg = arg << 1 | instruction.push_null
-        emit(instruction.opname, arg, target=instruction.target, **where)
+        opname = instruction.opname
+        if instruction.backward and self._is_send(instruction.target):
+            opname = "JUMP_BACKWARD_NO_INTERRUPT"  # the innermost generator serves interrupts
+        emit(opname, arg, target=instruction.target, **where)
+
+    def _is_send(self, index: int | None) -> bool:
+        return index is not None and self.code.instructions[index].opname == "SEND"
 
     def _emit(self, opname: str, arg: int = 0, target: int | None = None) -> None:
         self.assembler.emit(opname, arg, target=target, position=self.nowhere)

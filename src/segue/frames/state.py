@@ -23,7 +23,8 @@ class FunctionState(_core.State):
     Attributes:
         form: the normal form of the code object (`code` is the code object itself).
         gates: the gates in the body by instruction index.
-        entry: the gate that is tried on the arguments before there is a frame.
+        entry: the gate that is tried on the arguments before there is a frame; None for a
+            generator, whose gates are where it goes on.
         exits: where segments hand control back; an exit's number is its place in this list.
         version: the newest rewritten code object, None before the first `refresh`.
         n_versions: how many have been built.
@@ -36,15 +37,18 @@ class FunctionState(_core.State):
     """
 
     def __init__(self, code: CodeType) -> None:
-        """Raises ValueError for code that does not run to its end when called (a generator)."""
+        """Raises ValueError for code that is not that of a function or generator function."""
         super().__init__(code)
         self.form = Code.of(code)
         self.gates: dict[int, _core.Gate] = {}
         self.exits: list[Exit] = []
         self.n_versions = 0
-        self.entry = _core.Gate(self, 0, 0)
         self._numbers: dict[Exit, int] = {}
         self._is_stale = True
+        if self.form.is_generator:
+            self.add_gates(self.form.resumptions())
+        else:
+            self.entry = _core.Gate(self, 0, 0)
 
     def add_gates(self, indices: Iterable[int]) -> None:
         """Put a gate before each of these instructions that has none.
