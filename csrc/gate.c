@@ -3,6 +3,10 @@
 
 #include <structmember.h>
 
+/* A gate in a frame that so often in a row had nothing to run is passed by as often, then tried
+   again: code without tensor work, such as a generator of numbers, is not to pay for its guards. */
+enum { PATIENCE = 64 };
+
 static PyObject *str_miss, *str_report_unstable;
 
 static PyObject *
@@ -20,6 +24,17 @@ slots_tuple(PyObject *const *slots, Py_ssize_t n_known, Py_ssize_t n)
         PyTuple_SET_ITEM(tuple, i, unbound_as_null(i < n_known ? slots[i] : NULL));
     }
     return tuple;
+}
+
+static void
+note_stay(Gate *gate)
+{
+    if (gate->stays < PATIENCE) {
+        gate->stays++;
+    }
+    else {
+        gate->rest = PATIENCE;
+    }
 }
 
 /* The segment that matched last is tried first, the others in their order. */
@@ -44,6 +59,12 @@ try_segments(Gate *gate, Site *site, Result *result)
             break;
         case RUN_MATCHED:
             gate->hint = i;
+            if (result->exit == SEGMENT_STAY) {
+                note_stay(gate);
+            }
+            else {
+                gate->stays = 0;
+            }
             verdict = result->exit == SEGMENT_RETURN ? GATE_RETURN
                       : result->exit == SEGMENT_STAY ? GATE_PASS
                                                      : GATE_EXIT;
@@ -145,6 +166,10 @@ Verdict
 gate_dispatch(Gate *gate, Site *site, Result *result)
 {
     if (PyList_GET_SIZE(gate->segments) == 0 && !gate->is_open && gate->backoff <= 0) {
+        return GATE_PASS;
+    }
+    if (gate->rest > 0 && site->frame != NULL) {
+        gate->rest--;
         return GATE_PASS;
     }
     PyObject *compiler = current.compiler, *outer = current.dispatching;

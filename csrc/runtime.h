@@ -28,6 +28,7 @@ typedef struct {
     Py_ssize_t hint;    /* the segment that matched last */
     char is_open;
     int backoff;
+    int stays, rest; /* times in a row that it did not pay, crossings until it is tried again */
     PyObject *weakrefs;
 } Gate;
 
