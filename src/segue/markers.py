@@ -6,11 +6,12 @@ function object: no machinery of `torch._dynamo` is used, and it is not imported
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -235,3 +236,18 @@ def mark_sizes(where: str, mark: str, tensor: Any, index: Any, facts: Any) -> No
             raise IndexError(f"{where}: a tensor of {tensor.dim()} dimensions has no dimension {i}")
         marks[i % tensor.dim()] = facts
     setattr(tensor, mark, marks)
+
+
+@contextlib.contextmanager
+def dynamo_off() -> Iterator[None]:
+    """Keep `torch.compile`, when it runs above compiled code on this thread, away from Segue's own frames."""
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    from torch._C._dynamo.eval_frame import set_eval_frame
+
+    before = set_eval_frame(None)
+    try:
+        yield
+    finally:
+        set_eval_frame(before)

@@ -86,7 +86,7 @@ class Captured:
     exit: Exit | None
     n_operations: int
     mutates_inputs: bool
-    guarded_numbers: dict[Source, Any]
+    guarded_facts: dict[Source, Any]
 
     def __str__(self) -> str:
         inside = "" if self.graph is None else str(self.graph.graph)
@@ -268,7 +268,7 @@ class _Attempt:
         effects = [*program.effects, *(end or [])] if module is not None else []
         return Captured(
             steps, module, tr.graph.examples, inputs, outputs, effects, program.n_registers, place,
-            tr.graph.n_operations, tr.graph.mutates_inputs, tr.guarded_numbers,
+            tr.graph.n_operations, tr.graph.mutates_inputs, tr.guarded_facts,
         )  # fmt: skip
 
 

@@ -123,14 +123,17 @@ def _bind_to_class(tr: Tracer, attribute: Any, cls: type) -> Value:
 
 
 def _bind_by_protocol(tr: Tracer, attribute: Any, value: Value, cls: type, name: str) -> Value:
+    from segue.capture.rules.wrappers import WRAPPERS, binds
+
     getter = lookup(type(attribute), "__get__")
     if getter is MISSING:
         return tr.pinned(attribute)
     if isinstance(getter, types.FunctionType):
         return tr.call(tr.pinned(getter), [tr.pinned(attribute), value, tr.constant(cls)], {})
-    wrapped = tr.wrapped_callable(attribute)
-    if wrapped is not None:
+    if binds(attribute):
         return MethodValue(tr.pinned(attribute), value)
+    if isinstance(attribute, WRAPPERS):
+        return tr.pinned(attribute)
     graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")
 
 

@@ -105,6 +105,7 @@ def call_through_type(tr: Tracer, value: Value, args: list[Value], kwargs: dict[
 def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a callable that is known: the order of DESIGN.md's "Calls"."""
     from segue.capture.rules import find_rule
+    from segue.capture.rules.wrappers import unwrap
 
     target = value.concrete(tr)
     rule = find_rule(target)
@@ -114,7 +115,7 @@ def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Va
         return tr.graph.call(tr, "call_function", target, args, kwargs)
     if isinstance(target, type):
         return instantiate(tr, target, args, kwargs)
-    wrapped = tr.wrapped_callable(target)
+    wrapped = unwrap(tr, value)
     if wrapped is not None:
         return tr.call(wrapped, args, kwargs)
     if tr.is_pure(target):
@@ -146,7 +147,7 @@ def instantiate(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Valu
 
 def construct(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """`type.__call__(cls, *args, **kwargs)`: `__new__`, then `__init__`."""
-    from segue.capture.attributes import lookup
+    from segue.capture.attributes import bind, lookup
     from segue.capture.values.object import ExceptionValue, ObjectValue
 
     new, init = lookup(cls, "__new__"), lookup(cls, "__init__")
@@ -170,8 +171,11 @@ def construct(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]
         tr.call(tr.pinned(init), [made, *args], kwargs)
     elif init is object.__init__ and new is object.__new__ and (args or kwargs):
         tr.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
-    elif isinstance(init, types.WrapperDescriptorType) and init is not object.__init__:
-        tr.init_builtin(made, init, args, kwargs)
+    elif isinstance(init, types.WrapperDescriptorType):
+        if init is not object.__init__:
+            tr.init_builtin(made, init, args, kwargs)
+    else:
+        tr.call(bind(tr, init, made, cls, "__init__"), args, kwargs)
     return made
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 from torch._subclasses import fake_tensor
-from segue.capture.fake import CaptureMode, quiet
 
 from segue.capture.breaks import graph_break
 from segue.capture.calls import name_of
+from segue.capture.fake import CaptureMode, quiet
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.known import Known
 from segue.capture.values.mapping import DictValue
-from segue.capture.values.number import NumberValue
 from segue.capture.values.sequence import ListValue, SliceValue, TupleValue
+from segue.capture.values.symbolic import SymbolicValue
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class GraphBuilder:
         self.examples.append(real)
         return node
 
-    def _number(self, value: NumberValue) -> fx.Node:
+    def _number(self, value: SymbolicValue) -> fx.Node:
         if value.source not in self._numbers:
             self._numbers[value.source] = self._placeholder(value.source, value.real, value.real)
         return self._numbers[value.source]
@@ -211,7 +211,7 @@ def _convert(
     tr: Tracer,
     value: Value,
     tensor: Callable[[TensorValue], Any],
-    number: Callable[[NumberValue], Any],
+    number: Callable[[SymbolicValue], Any],
     symbolic: bool,
 ) -> Any:
     """An operand as fx or PyTorch takes it: containers of tensors and constants."""
@@ -222,7 +222,7 @@ def _convert(
 
     if isinstance(value, TensorValue):
         return tensor(value)
-    if isinstance(value, NumberValue):
+    if isinstance(value, SymbolicValue):
         return number(value)
     if isinstance(value, TupleValue):
         items = [again(i) for i in value.items(tr)]

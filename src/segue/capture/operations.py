@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from segue import markers
+
 DATA_READERS = frozenset(("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__"))
 """Tensor methods that give Python values made from the data."""
 
@@ -73,7 +75,11 @@ def is_tensor_operation(target: Any) -> bool:
     """Whether a call of `target` becomes a node of the graph."""
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True
-    return id(target) in tensor_operations() or id(target) in _allowed
+    return (
+        id(target) in tensor_operations()
+        or id(target) in _allowed
+        or markers.is_allowed_by_torch(target)
+    )
 
 
 _allowed: dict[int, Any] = {}

@@ -11,8 +11,8 @@ from segue.capture.breaks import graph_break
 from segue.capture.values.base import Value
 from segue.capture.values.known import PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, DictView, SetValue
-from segue.capture.values.number import NumberValue, compute_number
 from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
+from segue.capture.values.symbolic import SymbolicValue, compute_symbolic
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def unary(tr: Tracer, opname: str, operand: Value) -> Value:
     operand = tr.look(operand)
     if isinstance(operand, TensorValue):
         return tr.graph.call(tr, "call_function", function, [operand], {})
-    if isinstance(operand, NumberValue):
-        return compute_number(tr, function, operand)
+    if isinstance(operand, SymbolicValue):
+        return symbolic(tr, function, operand)
     if operand.is_constant() and isinstance(operand.real, PRIMITIVES):
         return compute(tr, function, operand)
     bound = special_method(tr, operand, method)
@@ -98,9 +98,9 @@ def binary(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
     if isinstance(a, TensorValue) or (isinstance(b, TensorValue) and _is_scalar(a)):
         chosen = INPLACE[base] if inplace and isinstance(a, TensorValue) else function
         return tr.graph.call(tr, "call_function", chosen, [a, b], {})
-    if isinstance(a, NumberValue) or isinstance(b, NumberValue):
-        if _is_scalar(a) and _is_scalar(b):
-            return _arithmetic(tr, function, a, b)
+    if isinstance(a, SymbolicValue) or isinstance(b, SymbolicValue):
+        if _is_plain(a) and _is_plain(b):
+            return symbolic(tr, function, a, b)
     if _is_foldable(a) and _is_foldable(b):
         return compute(tr, function, a, b)
     if isinstance(a, SequenceValue):
@@ -121,11 +121,12 @@ def binary(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
     return _by_methods(tr, symbol, name, inplace, a, b)
 
 
-def _arithmetic(tr: Tracer, function: Callable[..., Any], a: Value, b: Value) -> Value:
+def symbolic(tr: Tracer, function: Callable[..., Any], *operands: Value) -> Value:
+    """A pure function of symbolic values and constants; its exception is the program's exception."""
     try:
-        return compute_number(tr, function, a, b)
-    except (ArithmeticError, TypeError, ValueError) as e:
-        for operand in (a, b):
+        return compute_symbolic(tr, function, *operands)
+    except (ArithmeticError, TypeError, ValueError, LookupError) as e:
+        for operand in operands:
             operand.concrete(tr)
         tr.raise_error(type(e), *e.args)
 
@@ -208,8 +209,8 @@ def compare(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
             return tr.graph.call(tr, "call_function", function, [a, b], {})
         if symbol in ("==", "!=") and (a.real is None or b.real is None):
             return tr.constant(symbol == "!=")
-    if (isinstance(a, NumberValue) or isinstance(b, NumberValue)) and _is_scalar(a) and _is_scalar(b):
-        return compute_number(tr, function, a, b)
+    if (isinstance(a, SymbolicValue) or isinstance(b, SymbolicValue)) and _is_plain(a) and _is_plain(b):
+        return symbolic(tr, function, a, b)
     if _is_foldable(a) and _is_foldable(b):
         return compute(tr, function, a, b)
     if isinstance(a, SequenceValue) and isinstance(b, SequenceValue):
@@ -287,10 +288,10 @@ def identical(tr: Tracer, a: Value, b: Value) -> bool:
     a, b = tr.look(a), tr.look(b)
     if a is b:
         return True
-    if isinstance(a, NumberValue) or isinstance(b, NumberValue):
+    if isinstance(a, SymbolicValue) or isinstance(b, SymbolicValue):
         if not (_is_scalar(a) and _is_scalar(b)) or type(a.real) is not type(b.real):
             return False
-    if isinstance(a, Known | NumberValue) and isinstance(b, Known | NumberValue):
+    if isinstance(a, Known | SymbolicValue) and isinstance(b, Known | SymbolicValue):
         return a.concrete(tr) is b.concrete(tr)
     if a.source is not None and b.source is not None and not isinstance(a, Known) and not isinstance(b, Known):
         same = a.real is b.real
@@ -314,9 +315,11 @@ def _tensor_operand(value: Value) -> bool:
 
 
 def _is_scalar(value: Value) -> bool:
-    return isinstance(value, NumberValue) or (
-        isinstance(value, Known) and type(value.real) in (int, float, bool, complex)
-    )
+    return isinstance(value, Known | SymbolicValue) and type(value.real) in (int, float, bool, complex)
+
+
+def _is_plain(value: Value) -> bool:
+    return isinstance(value, SymbolicValue) or (isinstance(value, Known) and isinstance(value.real, PRIMITIVES))
 
 
 def _is_foldable(value: Value) -> bool:

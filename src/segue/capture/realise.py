@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from segue.capture.attributes import lookup
+from segue.capture.rules.wrappers import WRAPPERS
 from segue.capture.values.base import Value
 from segue.capture.values.function import CellValue, FunctionValue, MethodValue, PartialValue
 from segue.capture.values.known import IDENTITY_TYPES, PRIMITIVES, Known
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
     from segue.guards.source import Source
 
-_KNOWN = (*IDENTITY_TYPES, torch.device, enum.Enum)
+_KNOWN = (
+    *IDENTITY_TYPES,
+    torch.device,
+    enum.Enum,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+    *WRAPPERS,
+)
 
 Maker = Callable[["Tracer", Any, "Source"], Value]
 

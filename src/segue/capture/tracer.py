@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 
-from segue.capture import realise
+from segue.capture import operators, realise
 from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, graph_break
 from segue.capture.frame import Frame
 from segue.capture.graph import GraphBuilder
@@ -24,9 +24,9 @@ from segue.capture.values.base import MISSING, Lazy, Value
 from segue.capture.values.function import FunctionValue
 from segue.capture.values.known import PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, SetValue
-from segue.capture.values.number import ARITHMETIC, NumberValue, compute_number
 from segue.capture.values.object import ExceptionValue
 from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
+from segue.capture.values.symbolic import SymbolicValue
 from segue.frames.code import Code, Instruction
 from segue.guards.program import Program
 from segue.guards.source import Pinned, Source
@@ -104,7 +104,7 @@ class Tracer:
         self.here = -1
         self.changes = 0
         self.instructions = 0
-        self.guarded_numbers: dict[Source, Any] = {}
+        self.guarded_facts: dict[Source, Any] = {}
         self.classes: dict[type, dict[str, Any]] = {}
         self.written: dict[int, Value] = {}
         self.looked: list[Value] = []
@@ -161,9 +161,9 @@ class Tracer:
         if known is not None:
             self._same_object(known[1], source)
             return known[1]
-        if type(obj) in (int, float) and not isinstance(source, Pinned) and self._symbolic(source, obj):
+        if type(obj) in (int, float, str) and not isinstance(source, Pinned) and self._symbolic(source, obj):
             self.program.check("type_is", source, type(obj))
-            return NumberValue(obj, source)
+            return SymbolicValue(obj, source)
         return realise.realise(self, obj, source)
 
     def _same_object(self, value: Value, source: Source) -> None:
@@ -221,8 +221,8 @@ class Tracer:
         if isinstance(source, Pinned):
             return
         if isinstance(obj, PRIMITIVES):
-            if type(obj) in (int, float):
-                self.guarded_numbers[source] = obj
+            if type(obj) in (int, float, str):
+                self.guarded_facts[source] = obj
             self.program.check("equals", source, obj)
         elif isinstance(obj, torch.device):
             self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
@@ -253,7 +253,7 @@ class Tracer:
     def index_of(self, value: Value) -> int:
         """The int that a value gives as an index."""
         value = self.look(value)
-        if isinstance(value, (Known, NumberValue)) and isinstance(value.real, int):
+        if isinstance(value, (Known, SymbolicValue)) and isinstance(value.real, int):
             return int(value.concrete(self))
         from segue.capture.attributes import special_method
         from segue.capture.values.tensor import TensorValue
@@ -318,11 +318,11 @@ class Tracer:
     def fold(self, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Compute a pure function of constants."""
         args = [self.look(a) for a in args]
-        if target in ARITHMETIC and not kwargs and any(isinstance(a, NumberValue) for a in args):
-            if all(isinstance(a, (Known, NumberValue)) for a in args):
-                return compute_number(self, target, *args)
+        if not kwargs and any(isinstance(a, SymbolicValue) for a in args):
+            if all(isinstance(a, (Known, SymbolicValue)) for a in args):
+                return operators.symbolic(self, target, *args)
         keywords = {k: self.look(v) for k, v in kwargs.items()}
-        if not all(a.is_constant() or isinstance(a, (NumberValue, SequenceValue, DictValue)) for a in (*args, *keywords.values())):
+        if not all(a.is_constant() or isinstance(a, (SymbolicValue, SequenceValue, DictValue)) for a in (*args, *keywords.values())):
             from segue.capture.calls import name_of
 
             graph_break("opaque-call", function=name_of(target))
@@ -343,12 +343,6 @@ class Tracer:
         if isinstance(value, DictValue) and value.cls is dict:
             return {k: self.python_object(v) for k, (_, v) in value.load(self).items()}
         return value.concrete(self)
-
-    def wrapped_callable(self, target: Any) -> Value | None:
-        """The function inside a wrapper that only affects compilation, or a cached function."""
-        from segue.capture.rules.wrappers import unwrap
-
-        return unwrap(self, target)
 
     def new_builtin(self, cls: type, new: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """An instance of a class that derives from a built-in one."""

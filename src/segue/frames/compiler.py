@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
 import sys
 import types
 import warnings
@@ -14,6 +15,8 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from segue import _core, config, markers, stance
 from segue.backends.registry import Backend
@@ -43,15 +46,17 @@ from segue.report.events import Event, EventLog, Place
 
 logger = logging.getLogger("segue")
 
+_OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
 
 @dataclass
 class GateHistory:
-    """What happened at one gate: how many segments of which kind, and which numbers changed."""
+    """What happened at one gate: how many segments of which kind, and which numbers and strings changed."""
 
     n_graphs: int = 0
     n_stays: int = 0
     n_retries: int = 0
-    numbers: dict[Source, Any] = field(default_factory=dict)
+    facts: dict[Source, Any] = field(default_factory=dict)
     symbolic: set[Source] = field(default_factory=set)
 
 
@@ -84,6 +89,7 @@ class Compiler:
         self._states: dict[int, FunctionUnderWay] = {}
         self._skipped: set[types.CodeType] = set()
         self._logged: set[str] = set()
+        self._noted: set[int] = set()
         COMPILERS.add(self)
 
     def reset(self) -> None:
@@ -102,6 +108,7 @@ class Compiler:
         if markers.is_torch_wrapper(code):
             return self._admit_wrapper(function)
         if markers.is_skipped(function) or id(code) in map(id, self._skipped):
+            self._note_skip(code, "disabled", f"{code.co_qualname} is marked with disable(recursive=False)")
             return None
         if is_left_alone(code) or not _is_compiled(Code.of(code)):
             return None
@@ -110,6 +117,13 @@ class Compiler:
             state = self._states[id(code)] = FunctionUnderWay(code)
             state.refresh()
         return state
+
+    def _note_skip(self, code: types.CodeType, kind: str, reason: str) -> None:
+        """Record, once, that a function's own frame runs in the interpreter."""
+        if id(code) not in self._noted:
+            self._noted.add(id(code))
+            place = Place(code.co_filename, code.co_firstlineno, None, None, None, code.co_qualname)
+            self.log.record(Event("skip", kind, reason, (place,), KINDS[kind].explanation, KINDS[kind].hint))
 
     def _admit_wrapper(self, function: types.FunctionType) -> Any:
         inner = getattr(function, "_torchdynamo_orig_callable", None)
@@ -129,12 +143,13 @@ class Compiler:
         stack: tuple[Any, ...],
     ) -> _core.Segment | None:
         """Capture a segment for the state at a gate; None to go on in the interpreter."""
-        if stance.current() == "eager_on_recompile":
+        if stance.current() == "eager_on_recompile" or torch._C._get_tracing_state() is not None:
             return None
         state = gate.state
         assert isinstance(state, FunctionUnderWay)
         try:
-            return self._add_segment(state, gate, function, locals, stack)
+            with markers.dynamo_off():
+                return self._add_segment(state, gate, function, locals, stack)
         except (GraphBreakError, RecompileError):
             raise
         except Exception as e:
@@ -163,7 +178,7 @@ class Compiler:
                 handled=sys.exception(),
                 limits=self._limits(),
                 loops=state.loops,
-                symbolic=_SymbolicNumbers(state, gate, history),
+                symbolic=_SymbolicFacts(state, gate, history),
             )
         )
         self._report(state, gate, history, captured)
@@ -172,7 +187,7 @@ class Compiler:
             if site.kind == "skip-frame" and len(site.frames) == 1:
                 self._skip(state)
                 return None
-        history.numbers.update(captured.guarded_numbers)
+        history.facts.update(captured.guarded_facts)
         segment = self._build(state, captured, token)
         gate.segments = [*gate.segments, segment]
         state.refresh()
@@ -340,15 +355,15 @@ class Compiler:
         gate.backoff = 16
 
 
-class _SymbolicNumbers:
-    """Which numbers are symbolic at a gate: those that a loop in place delivers, and those that changed."""
+class _SymbolicFacts:
+    """Which numbers and strings are symbolic at a gate: those that a loop in place delivers, and those that changed."""
 
     def __init__(self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory) -> None:
         self._history = history
         self._delivered = _delivered_by_loops(state.form, gate.index, state.loops.in_place)
 
     def __call__(self, source: Source, value: Any) -> bool:
-        known = self._history.numbers.get(source, value)
+        known = self._history.facts.get(source, value)
         if type(known) is type(value) and known != value:
             self._history.symbolic.add(source)
         if source in self._history.symbolic:
@@ -407,11 +422,8 @@ def _failure_policy(captured: Captured) -> Callable[[_core.Segment, Exception], 
 def event_of(site: BreakSite) -> Event:
     """The report's entry for a break."""
     kind = KINDS[site.kind]
-    stack = tuple(
-        Place.of(code, i.position)
-        for code, i in site.frames
-        if not code.co_filename.startswith("<segue")
-    )
+    theirs = [f for f in site.frames if not f[0].co_filename.startswith(_OWN_FOLDER)]
+    stack = tuple(Place.of(code, i.position) for code, i in theirs or site.frames)
     return Event(
         "skip" if kind.id == "skip-frame" else "break",
         kind.id,

@@ -13,13 +13,19 @@ from segue.capture.attributes import lookup, special_method
 from segue.capture.breaks import Raised, graph_break
 from segue.capture.rules import inline, polyfills, rule
 from segue.capture.values.base import MISSING, Value
-from segue.capture.values.function import CellValue, FunctionValue, MethodValue, PartialValue, SuperValue
+from segue.capture.values.function import (
+    CellValue,
+    FunctionValue,
+    MethodValue,
+    PartialValue,
+    SuperValue,
+)
 from segue.capture.values.iterator import CombinedIterator, GeneratorValue
 from segue.capture.values.known import Known
 from segue.capture.values.mapping import DictValue, SetValue
-from segue.capture.values.number import NumberValue
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, SequenceValue, SliceValue, TupleValue
+from segue.capture.values.symbolic import SymbolicValue
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -56,7 +62,7 @@ def _max(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 def _extreme(tr: Tracer, function: Any, python: Any, args: Args, kwargs: Kwargs) -> Value:
     looked = [tr.look(a) for a in args]
-    if len(looked) > 1 and not kwargs and all(isinstance(a, Known | NumberValue) for a in looked):
+    if len(looked) > 1 and not kwargs and all(isinstance(a, Known | SymbolicValue) for a in looked):
         return tr.fold(function, looked, {})
     return tr.call(tr.pinned(python), args, kwargs)
 
@@ -330,7 +336,7 @@ def _bool(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     value = tr.look(args[0]) if args else tr.constant(False)
     if isinstance(value, TensorValue):
         graph_break("data-dependent-value", operation="bool()")
-    if isinstance(value, NumberValue):
+    if isinstance(value, SymbolicValue):
         return tr.fold(bool, [value], {})
     return tr.constant(value.truth(tr))
 

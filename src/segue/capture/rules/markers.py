@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue import markers
 from segue.capture.breaks import graph_break
+from segue.capture.calls import name_of
 from segue.capture.rules import Rule
 from segue.capture.values.base import Value
 
@@ -24,8 +25,14 @@ def _skip(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     graph_break("skip-frame", function=tr.frames[-1].code.name)
 
 
-def _disabled(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("disabled", function="a function marked with disable()")
+def _disabled(target: Any) -> Rule:
+    reason = markers.reason_of(target)
+    text = name_of(target) + (f" ({reason})" if reason else "")
+
+    def refuse(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        graph_break("disabled", function=text)
+
+    return refuse
 
 
 def _compiling(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
@@ -46,7 +53,7 @@ def marker_rule(target: Any) -> Rule | None:
     if markers.is_skip_frame(target):
         return _skip
     if markers.disabled_inside(target) is not None or markers.is_skipped(target):
-        return _disabled
+        return _disabled(target)
     if markers.is_compiling_query(target):
         return _compiling
     if markers.has_constant_result(target):

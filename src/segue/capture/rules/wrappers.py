@@ -6,24 +6,25 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from segue import _core
-from segue.capture.values.base import Value
+from segue.guards.source import Attr, Pinned
 
 if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
+    from segue.capture.values.base import Value
 
-_LRU = type(functools.lru_cache(lambda: None))
+WRAPPERS: tuple[type, ...] = (_core.Entry, _core.Disabled, type(functools.lru_cache(lambda: None)))
+"""Types of callables that stand for the function in their `__wrapped__`."""
 
 
-def unwrap(tr: Tracer, target: Any) -> Value | None:
-    """The callable inside a wrapper, or None."""
-    if isinstance(target, _core.Entry):
-        bound = getattr(target, "bound", ())
-        function = tr.pinned(target.__wrapped__)
-        if not bound:
-            return function
-        from segue.capture.values.function import PartialValue
+def unwrap(tr: Tracer, wrapper: Value) -> Value | None:
+    """The callable inside a wrapper; None if the value is not one."""
+    target = wrapper.real
+    if not isinstance(target, WRAPPERS) or isinstance(target, _core.Disabled):
+        return None
+    source = wrapper.source or Pinned(target)
+    return tr.wrap(target.__wrapped__, Attr(source, "__wrapped__"))
 
-        return PartialValue(function, [tr.pinned(b) for b in bound], {})
-    if isinstance(target, _LRU):
-        return tr.pinned(target.__wrapped__)
-    return None
+
+def binds(attribute: Any) -> bool:
+    """Whether a wrapper found in a class becomes a bound method."""
+    return isinstance(attribute, WRAPPERS) and not isinstance(attribute, _core.BoundEntry)

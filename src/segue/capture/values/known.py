@@ -124,6 +124,8 @@ class Known(Value):
             return class_get(tr, self, name)
         if isinstance(self.real, types.ModuleType):
             return self._module_attribute(tr, name)
+        if isinstance(self.real, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            return tr.pinned(getattr(self.concrete(tr), name))
         return generic_get(tr, self, name)
 
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:

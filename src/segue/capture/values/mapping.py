@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
 from segue.capture.values.base import MISSING, Value
-from segue.capture.values.number import NumberValue
 from segue.capture.values.sequence import symbolic_item
+from segue.capture.values.symbolic import SymbolicValue
 from segue.guards.source import DictItem
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class DictValue(Value):
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         key = tr.look(key)
-        if isinstance(key, NumberValue):
+        if isinstance(key, SymbolicValue):
             return symbolic_item(tr, self, key)
         found = self.find(tr, key.hash_key(tr))
         if found is not None:
@@ -138,7 +138,7 @@ class DictValue(Value):
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         key = tr.look(key)
-        if isinstance(key, NumberValue) and self.source is not None and not tr.limits.fullgraph:
+        if isinstance(key, SymbolicValue) and self.source is not None and not tr.limits.fullgraph:
             self.unsupported(tr, "assignment to a symbolic key")
         self.store(tr, key.hash_key(tr), key, value)
 

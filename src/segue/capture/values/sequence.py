@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from segue.capture.values.base import MISSING, Value
-from segue.capture.values.number import NumberValue
+from segue.capture.values.symbolic import SymbolicValue
 from segue.guards.source import Computed, Item
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from segue.guards.source import Source
 
 
-def symbolic_item(tr: Tracer, container: Value, key: NumberValue) -> Value:
+def symbolic_item(tr: Tracer, container: Value, key: SymbolicValue) -> Value:
     """`container[key]` for a symbolic number: fetched anew at each run, so that one segment serves all of them."""
     source = container.source
     if source is not None and id(container) not in tr.written:
@@ -60,7 +60,7 @@ class SequenceValue(Value):
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         key = tr.look(key)
-        if isinstance(key, NumberValue):
+        if isinstance(key, SymbolicValue):
             return symbolic_item(tr, self, key)
         items = self.items(tr)
         if isinstance(key, SliceValue):
@@ -188,7 +188,7 @@ class ListValue(SequenceValue):
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         key = tr.look(key)
-        if isinstance(key, NumberValue) and self.source is not None and not tr.limits.fullgraph:
+        if isinstance(key, SymbolicValue) and self.source is not None and not tr.limits.fullgraph:
             self.unsupported(tr, "assignment to a symbolic index")
         items = list(self.items(tr))
         if isinstance(key, SliceValue):
@@ -258,7 +258,7 @@ class SliceValue(Value):
 
     def concrete(self, tr: Tracer) -> Any:
         parts = [tr.look(p) for p in self.parts]
-        return slice(*(tr.index_of(p) if isinstance(p, NumberValue) else p.concrete(tr) for p in parts))
+        return slice(*(tr.index_of(p) if isinstance(p, SymbolicValue) else p.concrete(tr) for p in parts))
 
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
         return self.parts[("start", "stop", "step").index(name)]
