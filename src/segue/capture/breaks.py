@@ -187,3 +187,23 @@ def graph_break(kind: str, **facts: object) -> NoReturn:
     """
     found = KINDS[kind]
     raise GraphBreak(found, found.reason.format(**facts))
+
+
+def as_markdown() -> str:
+    """The list of all kinds, as docs/breaks.md has it."""
+    lines = [
+        "# Graph breaks",
+        "",
+        "An instruction that capture cannot follow is executed by the interpreter, in place, between two graphs.",
+        "Each kind has a stable id, which reports and messages show in brackets.",
+        "(This page is made by `python -m segue.capture.breaks`.)",
+        "",
+        "| id | reason | why | what to do |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [f"| `{k.id}` | {k.reason} | {k.explanation} | {k.hint} |" for k in KINDS.values()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")

@@ -100,6 +100,10 @@ class Compiler:
         self.meters.clear()
         _core.forget_answers()
 
+    def states(self) -> list[FunctionUnderWay]:
+        """The functions compiled so far; each prints its gates and exits with `describe()`."""
+        return list(self._states.values())
+
     # --- admission --------------------------------------------------------------------------------
 
     def admit(self, function: types.FunctionType) -> Any:
