@@ -34,6 +34,15 @@ is_tracing(PyThreadState *ts)
     return ts->cframe->use_tracing != 0 || ts->tracing != 0;
 }
 
+/* Whether the exception that the thread handles is not that of the innermost generator, but of the
+   code that resumed it. */
+static inline bool
+is_handling_outside(PyThreadState *ts)
+{
+    PyObject *handled = _PyErr_GetTopmostException(ts)->exc_value;
+    return handled != NULL && handled != Py_None && handled != ts->exc_info->exc_value;
+}
+
 /* ---- frames */
 
 /* The Python frame that called the C function which is running. */

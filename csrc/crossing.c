@@ -181,6 +181,9 @@ crossing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwna
         act->frame == NULL || act->frame != running_frame(ts)) {
         Py_RETURN_NONE;
     }
+    if (frame_is_generator(act->frame) && is_handling_outside(ts)) {
+        Py_RETURN_NONE; /* sys.exception() is then not what the frame's handlers restore */
+    }
     Crossing *self = (Crossing *)op;
     Gate *gate = (Gate *)PyWeakref_GET_OBJECT(self->gate);
     if ((PyObject *)gate == Py_None || gate->state != act->state) {

@@ -3,8 +3,8 @@
 
 #include <structmember.h>
 
-/* A gate in a frame that so often in a row had nothing to run is passed by as often, then tried
-   again: code without tensor work, such as a generator of numbers, is not to pay for its guards. */
+/* While no segment of a generator has paid, a gate that had nothing to run so often is passed by as
+   often, then tried again: a generator of numbers is not to cost the guards of each item. */
 enum { PATIENCE = 64 };
 
 static PyObject *str_miss, *str_report_unstable;
@@ -27,14 +27,29 @@ slots_tuple(PyObject *const *slots, Py_ssize_t n_known, Py_ssize_t n)
 }
 
 static void
-note_stay(Gate *gate)
+note_match(Gate *gate, long exit)
 {
-    if (gate->stays < PATIENCE) {
+    if (exit != SEGMENT_STAY) {
+        gate->state->pays = true;
+    }
+    else if (gate->stays < PATIENCE) {
         gate->stays++;
     }
     else {
         gate->rest = PATIENCE;
     }
+}
+
+/* Whether the gate is to be passed by this time. */
+static bool
+rests(Gate *gate, const Site *site)
+{
+    if (gate->rest == 0 || gate->state->pays || site->frame == NULL ||
+        !frame_is_generator(site->frame)) {
+        return false;
+    }
+    gate->rest--;
+    return true;
 }
 
 /* The segment that matched last is tried first, the others in their order. */
@@ -59,12 +74,7 @@ try_segments(Gate *gate, Site *site, Result *result)
             break;
         case RUN_MATCHED:
             gate->hint = i;
-            if (result->exit == SEGMENT_STAY) {
-                note_stay(gate);
-            }
-            else {
-                gate->stays = 0;
-            }
+            note_match(gate, result->exit);
             verdict = result->exit == SEGMENT_RETURN ? GATE_RETURN
                       : result->exit == SEGMENT_STAY ? GATE_PASS
                                                      : GATE_EXIT;
@@ -168,8 +178,7 @@ gate_dispatch(Gate *gate, Site *site, Result *result)
     if (PyList_GET_SIZE(gate->segments) == 0 && !gate->is_open && gate->backoff <= 0) {
         return GATE_PASS;
     }
-    if (gate->rest > 0 && site->frame != NULL) {
-        gate->rest--;
+    if (rests(gate, site)) {
         return GATE_PASS;
     }
     PyObject *compiler = current.compiler, *outer = current.dispatching;

@@ -16,6 +16,7 @@ typedef struct {
     PyCodeObject *version; /* the newest rewritten code, or NULL */
     PyObject *entry;       /* the Gate tried before there is a frame, or NULL */
     int n_args, n_localsplus, n_free;
+    bool pays; /* some segment of it has run a graph */
     PyObject *weakrefs;
 } State;
 
@@ -28,7 +29,7 @@ typedef struct {
     Py_ssize_t hint;    /* the segment that matched last */
     char is_open;
     int backoff;
-    int stays, rest; /* times in a row that it did not pay, crossings until it is tried again */
+    int stays, rest; /* times that it did not pay, crossings until it is tried again */
     PyObject *weakrefs;
 } Gate;
 
