@@ -86,6 +86,8 @@ class Captured:
     exit: Exit | None
     n_operations: int
     mutates_inputs: bool
+    sets_state: bool
+    is_random: bool
     guarded_facts: dict[Source, Any]
 
     def __str__(self) -> str:
@@ -119,7 +121,7 @@ def _nothing(marks: dict[int, BreakSite]) -> Captured:
     """A segment that leaves everything from the gate on to the interpreter, up to the nearest marked instruction."""
     exits = [Exit(index, False, site) for index, site in marks.items() if index >= 0]
     found = exits[-1] if exits else None
-    return Captured([], None, [], [], [], [], 0, found, 0, False, {})
+    return Captured([], None, [], [], [], [], 0, found, 0, False, False, False, {})
 
 
 class _Attempt:
@@ -268,7 +270,7 @@ class _Attempt:
         effects = [*program.effects, *(end or [])] if module is not None else []
         return Captured(
             steps, module, tr.graph.examples, inputs, outputs, effects, program.n_registers, place,
-            tr.graph.n_operations, tr.graph.mutates_inputs, tr.guarded_facts,
+            tr.graph.n_operations, tr.graph.mutates_inputs, tr.graph.sets_state, tr.graph.is_random, tr.guarded_facts,
         )  # fmt: skip
 
 

@@ -35,6 +35,14 @@ SCALAR_OPERATIONS = frozenset(
 )
 """Operations whose result's shape and dtype do not depend on the value of a Python number among the operands."""
 
+RANDOM_OPERATIONS = frozenset(
+    "rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson binomial dropout "
+    "alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu native_dropout uniform "
+    "random exponential geometric log_normal cauchy gumbel_softmax fractional_max_pool2d fractional_max_pool3d "
+    "scaled_dot_product_attention multi_head_attention_forward rnn_tanh rnn_relu lstm gru".split()
+)
+"""Operations that may take numbers from a random generator."""
+
 CONSTANT_TYPES = (
     int, float, bool, str, bytes, complex, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout,
     torch.memory_format, torch.Size,
@@ -57,6 +65,7 @@ class GraphBuilder:
         self.written: set[TensorValue] = set()
         self.mutates_inputs = False
         self.is_random = False
+        self.sets_state = False
         self._numbers: dict[Source, fx.Node] = {}
         self._input_storages: set[int] = set()
         self._tensors: dict[int, TensorValue] = {}
@@ -107,9 +116,16 @@ class GraphBuilder:
         for value, version in versions:
             if value.fake._version != version:
                 self._note_write(value)
+        if name.rpartition(".")[2].rstrip("_") in RANDOM_OPERATIONS:
+            self.is_random = True
         node.meta["example_value"] = result
         node.meta["stack_trace"] = tr.stack_trace()
         return self._wrap(tr, node, result)
+
+    def set_state(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+        """A change of the thread state under which the following operations run."""
+        self.graph.call_function(function, tuple(args), kwargs)
+        self.sets_state = True
 
     def _note_write(self, value: TensorValue) -> None:
         self.written.add(value)

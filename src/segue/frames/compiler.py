@@ -40,6 +40,7 @@ from segue.errors import (
 from segue.frames.code import Code
 from segue.frames.filter import is_left_alone, is_of_torch
 from segue.frames.state import FunctionState
+from segue.frames.transaction import may_run_again, transactional
 from segue.guards.program import describe
 from segue.guards.source import Computed, Item, Local, Source, Stack
 from segue.report.events import Event, EventLog, Place
@@ -192,7 +193,7 @@ class Compiler:
                 self._skip(state)
                 return None
         history.facts.update(captured.guarded_facts)
-        segment = self._build(state, captured, token)
+        segment = self._build(state, gate, captured, token)
         gate.segments = [*gate.segments, segment]
         state.refresh()
         if captured.graph is None:
@@ -247,7 +248,9 @@ class Compiler:
 
     # --- segments ---------------------------------------------------------------------------------
 
-    def _build(self, state: FunctionUnderWay, captured: Captured, token: Any) -> _core.Segment:
+    def _build(
+        self, state: FunctionUnderWay, gate: _core.Gate, captured: Captured, token: Any
+    ) -> _core.Segment:
         place = captured.exit
         if place is not None:
             if place.at_gate:
@@ -269,7 +272,21 @@ class Compiler:
             ("graph", tuple(captured.outputs), function, tuple(captured.inputs), meter),
             *captured.epilogue,
         ]
-        return _core.Segment(steps, exit, captured.n_registers + 1, _failure_policy(captured))
+        failed = self._failure_policy(state, gate.index)
+        return _core.Segment(steps, exit, captured.n_registers + 1, failed)
+
+    def _failure_policy(
+        self, state: FunctionUnderWay, gate_index: int
+    ) -> Callable[[_core.Segment, Exception], bool]:
+        """What to do when a graph raises: run the user's code from the gate, which raises in the user's line."""
+        here = Place.of(state.code, state.form.instructions[gate_index].position)
+
+        def failed(segment: _core.Segment, error: Exception) -> bool:
+            reason = f"a graph raised {type(error).__name__}: {error}"
+            self.log.record(Event("failure", "graph-raised", reason, (here,)))
+            return may_run_again(error)
+
+        return failed
 
     def _compile_graph(self, captured: Captured) -> Callable[..., Any]:
         assert captured.graph is not None
@@ -284,7 +301,9 @@ class Compiler:
             raise BackendError(
                 f"backend {self.backend!r} returned {compiled!r}, which cannot be called"
             )
-        return compiled
+        return transactional(
+            compiled, captured.sets_state, captured.is_random, captured.mutates_inputs
+        )
 
     def report_unstable(self, gate: _core.Gate, segment: _core.Segment, failed_step: int) -> None:
         """A segment's guards do not hold for the state that it was captured from: a defect of Segue."""
@@ -414,13 +433,6 @@ def _closed_gate(state: FunctionUnderWay) -> _core.Gate:
     gate = _core.Gate(state, 0, 0)
     gate.is_open = False
     return gate
-
-
-def _failure_policy(captured: Captured) -> Callable[[_core.Segment, Exception], bool] | None:
-    """What to do when a graph raises: run the user's code from the gate, unless the graph has changed something."""
-    if captured.mutates_inputs:
-        return None
-    return lambda segment, error: True
 
 
 def event_of(site: BreakSite) -> Event:

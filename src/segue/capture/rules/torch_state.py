@@ -49,7 +49,7 @@ def _setter(function: Any) -> None:
     def set_state(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         objects = [tr.look(a).concrete(tr) for a in args]
         keywords = {k: tr.look(v).concrete(tr) for k, v in kwargs.items()}
-        tr.graph.graph.call_function(function, tuple(objects), keywords)
+        tr.graph.set_state(function, objects, keywords)
         tr.changes += 1
         return tr.constant(function(*objects, **keywords))
 

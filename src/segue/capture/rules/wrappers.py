@@ -22,7 +22,8 @@ def unwrap(tr: Tracer, wrapper: Value) -> Value | None:
     if not isinstance(target, WRAPPERS) or isinstance(target, _core.Disabled):
         return None
     source = wrapper.source or Pinned(target)
-    return tr.wrap(target.__wrapped__, Attr(source, "__wrapped__"))
+    inside: Any = target
+    return tr.wrap(inside.__wrapped__, Attr(source, "__wrapped__"))
 
 
 def binds(attribute: Any) -> bool:

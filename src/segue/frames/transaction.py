@@ -1,0 +1,56 @@
+"""A run of a graph that can be taken back: when it raises, the user's code is run from the gate instead.
+
+The interpreter then raises the error itself, at the user's line, for the user's handlers.  For that, the run must have
+left nothing behind: thread state and random generators are put back; tensors of the program that an operation has
+already written cannot be, and then the graph's own exception is what the user gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from segue.capture.rules.torch_state import preserved
+
+PARTIAL = "segue_partial_run"
+"""Attribute of exceptions that left a graph after it had written to the program's tensors."""
+
+
+def transactional(
+    run: Callable[..., Any], sets_state: bool, is_random: bool, writes_inputs: bool
+) -> Callable[..., Any]:
+    """Wrap a compiled graph so that its effects on state are undone when it raises; `run` itself if it has none."""
+    if not (sets_state or is_random or writes_inputs):
+        return run
+
+    def attempt(*args: Any) -> Any:
+        grad_mode = torch.is_grad_enabled()
+        generator_state = torch.get_rng_state() if is_random else None
+        versions = [a._version for a in args if isinstance(a, torch.Tensor)] if writes_inputs else []
+        try:
+            return run(*args)
+        except Exception as error:
+            torch._C._set_grad_enabled(grad_mode)
+            if generator_state is not None:
+                torch.set_rng_state(generator_state)
+            if writes_inputs and versions != [a._version for a in args if isinstance(a, torch.Tensor)]:
+                setattr(error, PARTIAL, True)
+            raise
+
+    def attempt_with_state(*args: Any) -> Any:
+        restore = preserved()
+        restore.__enter__()
+        try:
+            return attempt(*args)
+        except Exception:
+            restore.__exit__(None, None, None)
+            raise
+
+    return attempt_with_state if sets_state else attempt
+
+
+def may_run_again(error: Exception) -> bool:
+    """Whether the user's code may run from the gate after a graph has raised this."""
+    return not getattr(error, PARTIAL, False)
