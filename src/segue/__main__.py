@@ -41,9 +41,7 @@ class Counting:
         self.runs: collections.Counter[str] = collections.Counter()
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        operations = collections.Counter(
-            origin(n) for n in gm.graph.nodes if n.op.startswith("call")
-        )
+        operations = collections.Counter(origin(n) for n in gm.graph.nodes if n.op.startswith("call"))
         self.graphs += 1
         self.operations += operations
 
@@ -144,9 +142,7 @@ def comparison(theirs: Counting, ours: Counting) -> Table:
     table.add_row("graphs", *(str(c.graphs) for c in both))
     table.add_row("operations in them", *(str(c.operations.total()) for c in both))
     for function in sorted({*theirs.runs, *ours.runs}):
-        table.add_row(
-            f"operations run in graphs, of {function}", *(f"{c.runs[function]:,}" for c in both)
-        )
+        table.add_row(f"operations run in graphs, of {function}", *(f"{c.runs[function]:,}" for c in both))
     return table
 
 

@@ -114,9 +114,7 @@ def compile(
 @overload
 def disable(fn: F, recursive: bool = True, *, reason: str | None = None) -> F: ...
 @overload
-def disable(
-    fn: None = None, recursive: bool = True, *, reason: str | None = None
-) -> Callable[[F], F]: ...
+def disable(fn: None = None, recursive: bool = True, *, reason: str | None = None) -> Callable[[F], F]: ...
 @checked
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Keep a function out of compiled code; calling it there is a graph break.
@@ -285,9 +283,7 @@ def mark_dynamic(
     markers.mark_sizes("mark_dynamic", "_segue_dynamic", t, index, (low, high))
     for i in index if isinstance(index, Sequence) else [index]:
         if not low <= t.shape[i] <= high:
-            raise ValueError(
-                f"mark_dynamic: dimension {i} has size {t.shape[i]}, not between {low} and {high}"
-            )
+            raise ValueError(f"mark_dynamic: dimension {i} has size {t.shape[i]}, not between {low} and {high}")
 
 
 @checked

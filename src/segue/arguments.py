@@ -38,9 +38,7 @@ def checked(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in known:
-                raise TypeError(
-                    f"{function.__name__}() has no argument {name!r}{alternatives(name, known)}"
-                )
+                raise TypeError(f"{function.__name__}() has no argument {name!r}{alternatives(name, known)}")
         return function(*args, **kwargs)
 
     return cast(F, call)

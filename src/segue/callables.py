@@ -59,9 +59,7 @@ def _compiled_function(function: types.FunctionType, options: Options) -> Any:
             event = _not_captured(code, f"{code.co_qualname} is a {what}")
             compiler.log.record(event)
             if options.fullgraph:
-                raise GraphBreakError(
-                    f"fullgraph=True, but nothing can be captured\n{event}", event
-                )
+                raise GraphBreakError(f"fullgraph=True, but nothing can be captured\n{event}", event)
     return _core.Entry(_caller_of(function) if is_left_alone(code) else function, compiler)
 
 
@@ -108,9 +106,7 @@ def _compiled_class(cls: type, options: Options) -> Any:
 def _compiled_object(target: Any, options: Options) -> Any:
     """Anything else that can be called: its `__call__` in Python, else a function that calls it."""
     call = lookup(type(target), "__call__")
-    if isinstance(call, _core.Entry) or (
-        isinstance(call, types.FunctionType) and not is_left_alone(call.__code__)
-    ):
+    if isinstance(call, _core.Entry) or (isinstance(call, types.FunctionType) and not is_left_alone(call.__code__)):
         return _compiled_method(types.MethodType(call, target), options)
     return _compiled_function(_caller_of(target), options)
 

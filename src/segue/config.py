@@ -64,13 +64,9 @@ def _checked(name: str, value: Any) -> Any:
         return value
     if type(value) is not type(default):
         expected = type(default).__name__
-        raise TypeError(
-            f"segue.config.{name} takes {expected}, not {value!r} ({type(value).__name__})"
-        )
+        raise TypeError(f"segue.config.{name} takes {expected}, not {value!r} ({type(value).__name__})")
     if type(value) is int and value < 0:
-        raise ValueError(
-            f"segue.config.{name} is a count and cannot be {value}; the default is {default}"
-        )
+        raise ValueError(f"segue.config.{name} is a count and cannot be {value}; the default is {default}")
     if name == "log":
         topics = logs.topics_of(value)
         logs.show(topics)
@@ -97,9 +93,7 @@ def _parsed(name: str, text: str) -> Any:
         return _TRUTH[text.strip().lower()] if kind is bool else kind(text.strip())
     except (KeyError, ValueError):
         right = "one of " + ", ".join(_TRUTH) if kind is bool else f"{kind.__name__}"
-        raise ValueError(
-            f"SEGUE_{name.upper()}={text!r}: segue.config.{name} takes {right}"
-        ) from None
+        raise ValueError(f"SEGUE_{name.upper()}={text!r}: segue.config.{name} takes {right}") from None
 
 
 def _from_environment() -> Settings:

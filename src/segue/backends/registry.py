@@ -54,10 +54,7 @@ def register_backend(backend: Any = None, *, name: str | None = None) -> Any:
 
 def _callable(backend: Any) -> Any:
     if not callable(backend):
-        raise TypeError(
-            "register_backend takes a callable (graph, example inputs) -> callable, "
-            f"not {backend!r}"
-        )
+        raise TypeError(f"register_backend takes a callable (graph, example inputs) -> callable, not {backend!r}")
     return backend
 
 
@@ -85,9 +82,7 @@ def lookup_backend(backend: str | Backend) -> Backend:
     if isinstance(backend, str):
         found = _BACKENDS.get(backend)
         if found is None:
-            raise ValueError(
-                f"there is no backend {backend!r}{alternatives(backend, list_backends())}"
-            )
+            raise ValueError(f"there is no backend {backend!r}{alternatives(backend, list_backends())}")
         return found
     if not callable(backend):
         raise TypeError(

@@ -300,5 +300,3 @@ def _class_steps(tr: Tracer) -> list[Step]:
         ("class_state", cls, tuple((n, _core.NULL if a is MISSING else a) for n, a in names.items()))
         for cls, names in tr.classes.items()
     ]
-
-

@@ -162,7 +162,9 @@ def class_get(tr: Tracer, value: Known, name: str) -> Value:
     tr.raise_error(AttributeError, f"type object {cls.__name__!r} has no attribute {name!r}")
 
 
-_FIXED_CLASS_FIELDS = frozenset(("__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__doc__"))
+_FIXED_CLASS_FIELDS = frozenset(
+    ("__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__doc__")
+)
 
 
 def _class_field(tr: Tracer, cls: type, descriptor: Any, name: str) -> Value:

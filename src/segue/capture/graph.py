@@ -26,20 +26,29 @@ if TYPE_CHECKING:
     from segue.guards.source import Source
 
 _DATA_DEPENDENT = (fake_tensor.DataDependentOutputException,)
-_UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException, NotImplementedError)
+_UNSUPPORTED = (
+    fake_tensor.UnsupportedOperatorException,
+    fake_tensor.UnsupportedFakeTensorException,
+    NotImplementedError,
+)
 
 SCALAR_OPERATIONS = frozenset(
-    "add sub mul truediv floordiv mod pow iadd isub imul itruediv ifloordiv imod ipow eq ne lt le gt ge rsub div "
-    "true_divide multiply subtract clamp clamp_min clamp_max add_ sub_ mul_ div_ fmod remainder maximum minimum addcmul "
-    "addcdiv lerp fill_ masked_fill masked_fill_ full_like select setitem getitem __rsub__ __rtruediv__ __rpow__".split()
+    """
+    add sub mul truediv floordiv mod pow iadd isub imul itruediv ifloordiv imod ipow eq ne lt le gt ge rsub div
+    true_divide multiply subtract clamp clamp_min clamp_max add_ sub_ mul_ div_ fmod remainder maximum minimum
+    addcmul addcdiv lerp fill_ masked_fill masked_fill_ full_like select setitem getitem __rsub__ __rtruediv__
+    __rpow__
+    """.split()
 )
 """Operations whose result's shape and dtype do not depend on the value of a Python number among the operands."""
 
 RANDOM_OPERATIONS = frozenset(
-    "rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson binomial dropout "
-    "alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu native_dropout uniform "
-    "random exponential geometric log_normal cauchy gumbel_softmax fractional_max_pool2d fractional_max_pool3d "
-    "scaled_dot_product_attention multi_head_attention_forward rnn_tanh rnn_relu lstm gru".split()
+    """
+    rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson binomial
+    dropout alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu native_dropout
+    uniform random exponential geometric log_normal cauchy gumbel_softmax fractional_max_pool2d
+    fractional_max_pool3d scaled_dot_product_attention multi_head_attention_forward rnn_tanh rnn_relu lstm gru
+    """.split()
 )
 """Operations that may take numbers from a random generator."""
 
@@ -82,8 +91,10 @@ class GraphBuilder:
 
     def _placeholder(self, source: Source, real: Any, fake: Any) -> fx.Node:
         last = next((n for n in reversed(self.graph.nodes) if n.op == "placeholder"), None)
-        with self.graph.inserting_after(last) if last else self.graph.inserting_before(
-            next(iter(self.graph.nodes), None)
+        with (
+            self.graph.inserting_after(last)
+            if last
+            else self.graph.inserting_before(next(iter(self.graph.nodes), None))
         ):
             node = self.graph.placeholder(_identifier(str(source)))
         node.meta["example_value"] = fake
@@ -96,9 +107,7 @@ class GraphBuilder:
             self._numbers[value.source] = self._placeholder(value.source, value.real, value.real)
         return self._numbers[value.source]
 
-    def call(
-        self, tr: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
-    ) -> Value:
+    def call(self, tr: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Add an operation; `kind` is fx's `call_function` or `call_method`."""
         if kind == "call_function" and isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             kind, target = "call_method", target.__name__
@@ -132,9 +141,7 @@ class GraphBuilder:
         if value.fake.untyped_storage()._cdata in self._input_storages:
             self.mutates_inputs = True
 
-    def _run_fake(
-        self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def _run_fake(self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tr.enter_operation()
         try:
             with quiet(), self.fake_mode:
@@ -249,9 +256,7 @@ def _convert(
         return value.concrete(tr)
     if isinstance(value, DictValue):
         return {k: again(v) for k, (_, v) in value.load(tr).items()}
-    if isinstance(value, Known) and (
-        isinstance(value.real, (*CONSTANT_TYPES, torch.finfo, type)) or isinstance(value.real, range)
-    ):
+    if isinstance(value, Known) and isinstance(value.real, (*CONSTANT_TYPES, torch.finfo, type, range)):
         return value.concrete(tr)
     if value.real is not MISSING and isinstance(value.real, torch.Tensor):
         graph_break("unsupported-tensor", what=f"a tensor of class {type(value.real).__name__}")

@@ -232,7 +232,11 @@ def _compare_by_methods(tr: Tracer, symbol: str, method: str, reflected: str, a:
     for receiver, kind, name, operand in attempts:
         found = lookup(kind, name)
         if getattr(object, name) is found:
-            if name == "__ne__" and not isinstance(receiver, TensorValue) and lookup(kind, "__eq__") is not object.__eq__:
+            if (
+                name == "__ne__"
+                and not isinstance(receiver, TensorValue)
+                and lookup(kind, "__eq__") is not object.__eq__
+            ):
                 return tr.constant(not tr.truth(compare(tr, "==", receiver, operand)))
             continue
         if isinstance(receiver, Known | TupleValue | ListValue | DictValue | SetValue) and found is not None:

@@ -113,7 +113,7 @@ class Tracer:
         self._iterations: dict[tuple[int, int], int] = {}
         self._entered: set[int] = set()
         self._started = False
-        self._snapshot: tuple[list[Value], int, int, int] = ([], 0, 0, 0)
+        self._snapshot: tuple[list[Value], int, int] = ([], 0, 0)
         self._operation_run = False
 
     # --- values of objects ------------------------------------------------------------------------
@@ -224,9 +224,7 @@ class Tracer:
             if type(obj) in (int, float, str):
                 self.guarded_facts[source] = obj
             self.program.check("equals", source, obj)
-        elif isinstance(obj, torch.device):
-            self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
-        elif isinstance(obj, range):
+        elif isinstance(obj, (torch.device, range)):
             self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
         else:
             self.program.check_is(source, obj)
@@ -322,7 +320,8 @@ class Tracer:
             if all(isinstance(a, (Known, SymbolicValue)) for a in args):
                 return operators.symbolic(self, target, *args)
         keywords = {k: self.look(v) for k, v in kwargs.items()}
-        if not all(a.is_constant() or isinstance(a, (SymbolicValue, SequenceValue, DictValue)) for a in (*args, *keywords.values())):
+        foldable = (SymbolicValue, SequenceValue, DictValue)
+        if not all(a.is_constant() or isinstance(a, foldable) for a in (*args, *keywords.values())):
             from segue.capture.calls import name_of
 
             graph_break("opaque-call", function=name_of(target))
@@ -421,7 +420,7 @@ class Tracer:
             raise LeaveOff(i.index, False, BreakSite("forced", KINDS["forced"].reason, self.sites()))
         self._started = True
         self._operation_run = False
-        self._snapshot = (list(frame.stack), self.changes, len(self.graph.graph.nodes), self.graph.n_operations)
+        self._snapshot = (list(frame.stack), self.changes, len(self.graph.graph.nodes))
 
     def _leave_generator(self, code: Code, i: Instruction) -> NoReturn:
         """Leave off where a generator's frame is suspended or ends; loops around a yield are in place."""
@@ -433,7 +432,7 @@ class Tracer:
         """A break belongs to this root instruction: leave off before it, from a clean state."""
         site: BreakSite = broke.site  # type: ignore[attr-defined]
         self._keep_loops_in_place(frame.code, i.index)
-        stack, changes, n_nodes, n_operations = self._snapshot
+        stack, changes, n_nodes = self._snapshot
         untouched = self.changes == changes and len(self.graph.graph.nodes) == n_nodes and not self._operation_run
         if untouched:
             frame.stack[:] = stack

@@ -117,10 +117,7 @@ _FRAME_READERS = frozenset(
 )
 _CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
 _GENERATOR_FLAGS = (
-    inspect.CO_GENERATOR
-    | inspect.CO_COROUTINE
-    | inspect.CO_ASYNC_GENERATOR
-    | inspect.CO_ITERABLE_COROUTINE
+    inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 )
 
 
@@ -202,9 +199,7 @@ class Code:
         if index < self.start or self.shapes[index] is None:
             return False
         opname = self.instructions[index].opname
-        return opname != "RESUME" and not (
-            opname == "YIELD_VALUE" and self.instructions[index - 1].opname == "SEND"
-        )
+        return opname != "RESUME" and not (opname == "YIELD_VALUE" and self.instructions[index - 1].opname == "SEND")
 
     def resumptions(self) -> tuple[int, ...]:
         """Where a generator goes on: at the top, and after each yield that is not part of a
@@ -225,9 +220,7 @@ class Code:
             known = shapes[index]
             if known is not None:
                 if known != shape:
-                    raise ValueError(
-                        f"{self.name}: two stack shapes at {index}: {known} and {shape}"
-                    )
+                    raise ValueError(f"{self.name}: two stack shapes at {index}: {known} and {shape}")
                 continue
             shapes[index] = shape
             work.extend(_flow(self.instructions[index], shape))
@@ -281,8 +274,7 @@ class Code:
     def _reads(self) -> list[int]:
         by_call = self._slots_read_by_calls()
         return [
-            1 << i.arg if i.opname in _READ_SLOT else by_call if i.opname in _CALLS else 0
-            for i in self.instructions
+            1 << i.arg if i.opname in _READ_SLOT else by_call if i.opname in _CALLS else 0 for i in self.instructions
         ]
 
     def _writes(self) -> list[int]:
@@ -380,9 +372,7 @@ def _normalise(code: CodeType, slots: tuple[Slot, ...]) -> tuple[Instruction, ..
                 steps.append((raw, *_named(raw, code, slots)))
     handlers = _handlers([raw.offset for raw, *_ in steps], exception_ranges(code), at)
     made = []
-    for index, ((raw, opname, arg, argval), handler) in enumerate(
-        zip(steps, handlers, strict=True)
-    ):
+    for index, ((raw, opname, arg, argval), handler) in enumerate(zip(steps, handlers, strict=True)):
         target = None if raw.target is None else at[raw.target]
         made.append(
             Instruction(
@@ -432,9 +422,7 @@ def _undirected(opname: str) -> str:
     return opname.replace("_FORWARD", "").replace("_BACKWARD", "")
 
 
-def _handlers(
-    offsets: list[int], ranges: list[Range], at: dict[int, int]
-) -> Iterator[Handler | None]:
+def _handlers(offsets: list[int], ranges: list[Range], at: dict[int, int]) -> Iterator[Handler | None]:
     """The handler of the instruction at each offset; both lists are in order."""
     following = iter(ranges)
     current = next(following, None)
@@ -501,9 +489,7 @@ def _invert(successors: tuple[tuple[int, ...], ...]) -> list[list[int]]:
     return predecessors
 
 
-def _natural_loop(
-    header: int, tails: Iterable[int], predecessors: list[list[int]]
-) -> frozenset[int]:
+def _natural_loop(header: int, tails: Iterable[int], predecessors: list[list[int]]) -> frozenset[int]:
     body = {header}
     work = list(tails)
     while work:

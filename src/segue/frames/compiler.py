@@ -1,4 +1,4 @@
-"""The compiler behind one `compile` call: which functions it takes, and what it does at a gate with no matching segment.
+"""The compiler behind one `compile` call: which functions it takes, and what it does when no segment of a gate matches.
 
 The C core asks `admit` once per function and `miss` whenever no segment's guards hold.
 """
@@ -211,9 +211,7 @@ class Compiler:
             break_at=config.break_at,
         )
 
-    def _is_exhausted(
-        self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory
-    ) -> bool:
+    def _is_exhausted(self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory) -> bool:
         """Close a gate whose segments keep missing: for good with a warning, or for a while if it never paid."""
         if history.n_graphs >= config.recompile_limit:
             gate.is_open = False
@@ -248,17 +246,13 @@ class Compiler:
 
     # --- segments ---------------------------------------------------------------------------------
 
-    def _build(
-        self, state: FunctionUnderWay, gate: _core.Gate, captured: Captured, token: Any
-    ) -> _core.Segment:
+    def _build(self, state: FunctionUnderWay, gate: _core.Gate, captured: Captured, token: Any) -> _core.Segment:
         place = captured.exit
         if place is not None:
             if place.at_gate:
                 state.add_gates([place.index])
             else:
-                state.add_gates(
-                    i for i in state.form.successors(place.index) if _is_open_place(state.form, i)
-                )
+                state.add_gates(i for i in state.form.successors(place.index) if _is_open_place(state.form, i))
         steps = [("global_state", token), *captured.prologue]
         if captured.graph is None:
             return _core.Segment(steps, _core.Segment.STAY, captured.n_registers)
@@ -275,9 +269,7 @@ class Compiler:
         failed = self._failure_policy(state, gate.index)
         return _core.Segment(steps, exit, captured.n_registers + 1, failed)
 
-    def _failure_policy(
-        self, state: FunctionUnderWay, gate_index: int
-    ) -> Callable[[_core.Segment, Exception], bool]:
+    def _failure_policy(self, state: FunctionUnderWay, gate_index: int) -> Callable[[_core.Segment, Exception], bool]:
         """What to do when a graph raises: run the user's code from the gate, which raises in the user's line."""
         here = Place.of(state.code, state.form.instructions[gate_index].position)
 
@@ -294,31 +286,21 @@ class Compiler:
             compiled = self.backend(captured.graph, captured.examples)
         except Exception as e:
             name = getattr(self.backend, "__name__", type(self.backend).__name__)
-            raise BackendError(
-                f"backend {name!r} failed to compile a graph: {type(e).__name__}: {e}"
-            ) from e
+            raise BackendError(f"backend {name!r} failed to compile a graph: {type(e).__name__}: {e}") from e
         if not callable(compiled):
-            raise BackendError(
-                f"backend {self.backend!r} returned {compiled!r}, which cannot be called"
-            )
-        return transactional(
-            compiled, captured.sets_state, captured.is_random, captured.mutates_inputs
-        )
+            raise BackendError(f"backend {self.backend!r} returned {compiled!r}, which cannot be called")
+        return transactional(compiled, captured.sets_state, captured.is_random, captured.mutates_inputs)
 
     def report_unstable(self, gate: _core.Gate, segment: _core.Segment, failed_step: int) -> None:
         """A segment's guards do not hold for the state that it was captured from: a defect of Segue."""
         state = gate.state
         place = Place.of(state.code, Code.of(state.code).instructions[gate.index].position)
         step = describe(segment.steps[failed_step]) if failed_step >= 0 else "?"
-        self.log.record(
-            Event("failure", "unstable-guard", f"guard `{step}` fails on its own state", (place,))
-        )
+        self.log.record(Event("failure", "unstable-guard", f"guard `{step}` fails on its own state", (place,)))
 
     # --- reports ----------------------------------------------------------------------------------
 
-    def _report(
-        self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory, captured: Captured
-    ) -> None:
+    def _report(self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory, captured: Captured) -> None:
         here = Place.of(state.code, state.form.instructions[gate.index].position)
         if history.n_graphs and captured.graph is not None:
             recompile = Event("recompile", "guard-failed", f"{self._failing_guard(gate)} failed", (here,))
@@ -363,9 +345,7 @@ class Compiler:
             if isinstance(error, BackendError):
                 error.add_note(str(place))
                 raise error
-            raise InternalError(
-                f"Segue failed while compiling this code; please report it.\n{event}"
-            ) from error
+            raise InternalError(f"Segue failed while compiling this code; please report it.\n{event}") from error
         key = str(place)
         if key not in self._logged:
             self._logged.add(key)

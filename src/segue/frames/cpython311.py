@@ -347,11 +347,7 @@ class Assembler:
     def _layout(self, opcodes: list[int]) -> tuple[list[int], list[int]]:
         """Offsets in code units (one more than there are instructions) and arguments."""
         args = [op.arg for op in self._ops]
-        jumps = [
-            (place, self._labels[op.target])
-            for place, op in enumerate(self._ops)
-            if op.target is not None
-        ]
+        jumps = [(place, self._labels[op.target]) for place, op in enumerate(self._ops) if op.target is not None]
         while True:
             sizes = [_CACHES[number] + 1 for number in opcodes]
             offsets = [0, *accumulate(map(int.__add__, sizes, map(_prefixes, args)))]

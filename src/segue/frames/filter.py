@@ -41,6 +41,4 @@ def is_left_alone(code: CodeType) -> bool:
     if name.startswith("<frozen"):
         return True
     matched = max((len(f) for f in _left_alone() if name.startswith(f)), default=0)
-    return matched > 0 and matched > max(
-        (len(f) for f in _compiled_anyway() if name.startswith(f)), default=0
-    )
+    return matched > 0 and matched > max((len(f) for f in _compiled_anyway() if name.startswith(f)), default=0)

@@ -63,9 +63,7 @@ def check_place(code: Code, index: int) -> None:
         raise ValueError(f"instruction {index} of {code.name} belongs to the yield before it")
 
 
-def build_version(
-    code: Code, gates: Mapping[int, object], exits: Sequence[Exit], landing: object
-) -> CodeType:
+def build_version(code: Code, gates: Mapping[int, object], exits: Sequence[Exit], landing: object) -> CodeType:
     """Rewrite a function so that it can leave to and be entered from compiled code.
 
     Args:
@@ -160,9 +158,7 @@ class _Rewriter:
 
     # --- parts of the layout --------------------------------------------------------------------
 
-    def _leave_if_asked(
-        self, callee: object, depth: int, position: Position, handler: Handler | None
-    ) -> None:
+    def _leave_if_asked(self, callee: object, depth: int, position: Position, handler: Handler | None) -> None:
         """Call a landing or crossing; on a tuple, go to the ladder with it on top of the stack."""
         where: _Where = {"position": position, "handler": handler}
         emit = self.assembler.emit

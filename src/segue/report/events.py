@@ -93,9 +93,7 @@ class Event:
 class EventLog:
     """The events of one compiler, the newest 10,000 kept; counts are complete."""
 
-    events: collections.deque[Event] = field(
-        default_factory=lambda: collections.deque(maxlen=10_000)
-    )
+    events: collections.deque[Event] = field(default_factory=lambda: collections.deque(maxlen=10_000))
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
 
     def record(self, event: Event) -> None:

@@ -165,9 +165,7 @@ def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Explanation
     """
     Options.of("explain", options)
     if isinstance(fn, type):
-        raise TypeError(
-            f"explain takes something to call with tensors, not the class {fn.__name__}"
-        )
+        raise TypeError(f"explain takes something to call with tensors, not the class {fn.__name__}")
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
         watch = _Watch()
@@ -221,9 +219,7 @@ def _has_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-_LIBRARIES = tuple(
-    os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, callables.__file__)
-)
+_LIBRARIES = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, callables.__file__))
 
 
 def _users_place(frame: FrameType | None) -> tuple[str, int]:

@@ -205,7 +205,6 @@ def match_keys(tr: Tracer, frame: Frame, i: Instruction) -> None:
     frame.push(TupleValue(values) if len(values) == len(found) else tr.constant(None))
 
 
-
 @opcode("MATCH_CLASS")
 def match_class(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(subject, class, names -- attributes or None)"""
@@ -241,5 +240,3 @@ def _class_attributes(tr: Tracer, subject: Value, cls: type, n_positional: int, 
             raise
         return tr.constant(None)
     return TupleValue(values)
-
-

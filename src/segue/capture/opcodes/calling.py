@@ -60,7 +60,7 @@ def make_function_(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("LOAD_BUILD_CLASS")
 def load_build_class(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """( -- builder)"""
-    frame.push(tr.constant(__build_class__))  # noqa: F821
+    frame.push(tr.constant(__build_class__))
 
 
 @opcode("SETUP_CLEANUP", "SETUP_FINALLY", "SETUP_WITH")

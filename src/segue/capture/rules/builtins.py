@@ -431,4 +431,3 @@ def _hash(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not value.is_constant() or (isinstance(value, Known) and not isinstance(value.real, int | float | str | bytes)):
         graph_break("opaque-call", function="hash()")
     return operators.compute(tr, hash, value)
-

@@ -62,5 +62,3 @@ def marker_rule(target: Any) -> Rule | None:
     if inner is not None:
         return lambda tr, args, kwargs: tr.call(tr.pinned(inner), args, kwargs)
     return None
-
-

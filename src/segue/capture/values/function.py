@@ -110,10 +110,7 @@ class FunctionValue(Value):
             tr.namespace(function.__globals__, Attr(source, "__globals__")),
             function.__name__,
             [tr.wrap(d, Item(defaults, i)) for i, d in enumerate(function.__defaults__ or ())],
-            {
-                k: tr.wrap(d, _keyword_default(keyword, k))
-                for k, d in (function.__kwdefaults__ or {}).items()
-            },
+            {k: tr.wrap(d, _keyword_default(keyword, k)) for k, d in (function.__kwdefaults__ or {}).items()},
             [CellValue.of(tr, c, Item(cells, i)) for i, c in enumerate(function.__closure__ or ())],
             source,
             function,
@@ -255,7 +252,7 @@ class PartialValue(Value):
         if name == "args":
             return TupleValue(list(self.args))
         if name == "keywords":
-            return tr.new_dict({k: v for k, v in self.kwargs.items()})
+            return tr.new_dict(dict(self.kwargs))
         return super().get_attribute(tr, name)
 
     def rebuild(self, to: Rebuilder) -> int:
