@@ -50,8 +50,8 @@ def tensor_operations() -> dict[int, Any]:
     """id → callable, of every tensor operation in PyTorch's public namespaces."""
     found: dict[int, Any] = {}
     for namespace in (
-        torch, torch._C._VariableFunctions, torch.functional, torch.nn.functional, torch._C._nn, torch.linalg, torch.fft,
-        torch.special, torch.Tensor, torch._C.TensorBase,
+        torch, torch._C._VariableFunctions, torch.functional, torch.nn.functional, torch._C._nn, torch.linalg,
+        torch.fft, torch.special, torch.Tensor, torch._C.TensorBase,
     ):  # fmt: skip
         for name in dir(namespace):
             if name in NOT_OPERATIONS or name in DATA_READERS or name.startswith("is_"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from segue.capture.rules import inline, polyfills, rule
 from segue.capture.values.base import Value
 from segue.capture.values.function import PartialValue
 from segue.capture.values.iterator import CombinedIterator
+from segue.guards.source import Computed
 
 if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
@@ -123,6 +125,15 @@ def _setitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 @rule(operator.contains)
 def _contains(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(tr.look(args[0]).contains(tr, args[1]))
+
+
+@rule(weakref.ReferenceType.__call__)
+def _dereference(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    reference = tr.look(args[0])
+    if reference.source is None:
+        graph_break("opaque-call", function="a new weak reference")
+    target = reference.real()
+    return tr.wrap(target, Computed(reference.source, operator.call, (reference.source,)))
 
 
 @rule(functools.cmp_to_key, operator.length_hint)
