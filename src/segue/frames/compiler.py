@@ -194,8 +194,8 @@ class Compiler:
                 return None
         history.facts.update(captured.guarded_facts)
         segment = self._build(state, gate, captured, token)
-        gate.segments = [*gate.segments, segment]
         state.refresh()
+        gate.segments = [*gate.segments, segment]
         if captured.graph is None:
             history.n_stays += 1
             return None

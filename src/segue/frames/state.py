@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from types import CodeType
 
@@ -18,7 +19,7 @@ class FunctionState(_core.State):
 
     Gates and exits are only ever added, so whatever an older version knows stays true. Adding them
     marks the version as out of date; `refresh` builds the next one. Whoever answers a miss calls
-    `refresh` before it returns.
+    `refresh` before a segment with a new exit is put into a gate: another thread may run it at once.
 
     Attributes:
         form: the normal form of the code object (`code` is the code object itself).
@@ -43,6 +44,7 @@ class FunctionState(_core.State):
         self.gates: dict[int, _core.Gate] = {}
         self.exits: list[Exit] = []
         self.n_versions = 0
+        self._lock = threading.RLock()
         self._numbers: dict[Exit, int] = {}
         self._is_stale = True
         if self.form.is_generator:
@@ -59,9 +61,11 @@ class FunctionState(_core.State):
         wanted = [index for index in dict.fromkeys(indices) if index not in self.gates]
         for index in wanted:
             check_place(self.form, index)
-        for index in wanted:
-            self.gates[index] = _core.Gate(self, index, len(self.form.shapes[index] or ()))
-            self._is_stale = True
+        with self._lock:
+            for index in wanted:
+                depth = len(self.form.shapes[index] or ())
+                self.gates.setdefault(index, _core.Gate(self, index, depth))
+                self._is_stale = True
 
     def exit_id(self, index: int, at_gate: bool) -> int:
         """The number of an exit, made if there is none yet.
@@ -80,9 +84,11 @@ class FunctionState(_core.State):
         wanted.check(self.form)
         if at_gate and index not in self.gates:
             raise ValueError(f"exit to the gate at {index} of {self.form.name}: there is no gate")
-        number = self._numbers[wanted] = len(self.exits)
-        self.exits.append(wanted)
-        self._is_stale = True
+        with self._lock:
+            number = self._numbers.setdefault(wanted, len(self.exits))
+            if number == len(self.exits):
+                self.exits.append(wanted)
+                self._is_stale = True
         return number
 
     def exit_of(self, index: int) -> int:
@@ -96,13 +102,14 @@ class FunctionState(_core.State):
 
     def refresh(self) -> None:
         """Build the newest version if gates or exits have been added since the last."""
-        if not self._is_stale:
-            return
-        n_exits = len(self.exits)
-        crossings = {index: _core.Crossing(gate, n_exits) for index, gate in self.gates.items()}
-        self.version = build_version(self.form, crossings, self.exits, _core.Landing(self))
-        self.n_versions += 1
-        self._is_stale = False
+        with self._lock:
+            if not self._is_stale:
+                return
+            n_exits = len(self.exits)
+            crossings = {index: _core.Crossing(gate, n_exits) for index, gate in self.gates.items()}
+            self.version = build_version(self.form, crossings, self.exits, _core.Landing(self))
+            self.n_versions += 1
+            self._is_stale = False
 
     def describe(self) -> str:
         """Gates and exits as readable text.

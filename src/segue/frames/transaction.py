@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from segue.capture.rules.torch_state import preserved
+from segue.capture.rules.torch_state import remember
 
 PARTIAL = "segue_partial_run"
 """Attribute of exceptions that left a graph after it had written to the program's tensors."""
@@ -26,29 +26,25 @@ def transactional(
         return run
 
     def attempt(*args: Any) -> Any:
-        grad_mode = torch.is_grad_enabled()
+        put_back = remember() if sets_state else None
         generator_state = torch.get_rng_state() if is_random else None
-        versions = [a._version for a in args if isinstance(a, torch.Tensor)] if writes_inputs else []
+        versions = _versions(args) if writes_inputs else []
         try:
             return run(*args)
         except Exception as error:
-            torch._C._set_grad_enabled(grad_mode)
+            if put_back is not None:
+                put_back()
             if generator_state is not None:
                 torch.set_rng_state(generator_state)
-            if writes_inputs and versions != [a._version for a in args if isinstance(a, torch.Tensor)]:
+            if writes_inputs and versions != _versions(args):
                 setattr(error, PARTIAL, True)
             raise
 
-    def attempt_with_state(*args: Any) -> Any:
-        restore = preserved()
-        restore.__enter__()
-        try:
-            return attempt(*args)
-        except Exception:
-            restore.__exit__(None, None, None)
-            raise
+    return attempt
 
-    return attempt_with_state if sets_state else attempt
+
+def _versions(args: tuple[Any, ...]) -> list[int]:
+    return [a._version for a in args if isinstance(a, torch.Tensor)]
 
 
 def may_run_again(error: Exception) -> bool:

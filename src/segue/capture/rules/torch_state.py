@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -109,26 +109,40 @@ def _global_effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     graph_break("side-effect-call", function="a function that sets PyTorch's global state")
 
 
-@contextlib.contextmanager
-def preserved() -> Iterator[None]:
-    """Put the thread state back as it was: capture follows the program's changes and must leave none."""
+def remember() -> Callable[[], None]:
+    """Note the thread state now; what is returned puts it back."""
     grad = torch.is_grad_enabled()
     devices = [d for d in ("cpu", "cuda") if torch._C._is_autocast_available(d)]
     autocast = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
     cache = torch.is_autocast_cache_enabled()
-    nesting = torch.autocast_increment_nesting() - 1
-    torch.autocast_decrement_nesting()
-    try:
-        yield
-    finally:
+    nesting = _autocast_nesting()
+
+    def put_back() -> None:
         torch._C._set_grad_enabled(grad)
         for device, enabled, dtype in autocast:
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
         torch.set_autocast_cache_enabled(cache)
-        now = torch.autocast_increment_nesting() - 1
-        torch.autocast_decrement_nesting()
+        now = _autocast_nesting()
         for _ in range(now, nesting):
             torch.autocast_increment_nesting()
         for _ in range(nesting, now):
             torch.autocast_decrement_nesting()
+
+    return put_back
+
+
+def _autocast_nesting() -> int:
+    nesting = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    return nesting
+
+
+@contextlib.contextmanager
+def preserved() -> Iterator[None]:
+    """Put the thread state back at the end: capture follows the program's changes and must leave none."""
+    put_back = remember()
+    try:
+        yield
+    finally:
+        put_back()
