@@ -429,8 +429,11 @@ def test_nested_context_managers(graph_break) -> None:
     assert_same(f, X.clone().requires_grad_(), sees="sin tanh sigmoid exp cos")
 
 
-def test_number_of_graphs_around_a_break_in_a_context_manager(manager) -> None:
+# Inference mode is held by an object in C++ that only the interpreter can make: entering and leaving it are breaks.
+@pytest.mark.parametrize("name", [name for name in MANAGERS if name != "inference_mode"])
+def test_number_of_graphs_around_a_break_in_a_context_manager(name) -> None:
     """One break, two graphs: the context manager itself does not break."""
+    manager = MANAGERS[name]
 
     def f(x):
         y = torch.sin(x)
