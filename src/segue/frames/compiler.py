@@ -119,7 +119,7 @@ class Compiler:
             return None
         state = self._states.get(id(code))
         if state is None:
-            state = self._states[id(code)] = FunctionUnderWay(code)
+            state = self._states.setdefault(id(code), FunctionUnderWay(code))
             state.refresh()
         return state
 
