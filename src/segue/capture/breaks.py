@@ -132,7 +132,7 @@ KINDS: dict[str, BreakKind] = {
         BreakKind(
             "generator",
             "{what} is left to the interpreter",
-            "Generators are compiled only where the function itself consumes them.",
+            "Coroutines, and values sent into an iterator, are the interpreter's.",
             "Nothing is wrong.",
         ),
         BreakKind(
