@@ -35,7 +35,7 @@ class Graphs:
 
         def run(*args: Any) -> Any:
             self.runs += 1
-            return module(*args)
+            return module.forward(*args)
 
         return run
 

@@ -41,6 +41,11 @@ def with_losses(result: tuple[torch.Tensor, torch.Tensor | None]) -> list[torch.
 
 MODELS = {
     "transformer": Model(transformer, lambda: (torch.randn(2, 5, 16),), lambda y: [y]),
+    "transformer with all defaults": Model(
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32), 4),
+        lambda: (torch.randn(5, 2, 16),),
+        lambda y: [y],
+    ),
     "transformer, norm first, gelu": Model(
         lambda: transformer(norm_first=True, activation="gelu"),
         lambda: (torch.randn(2, 5, 16),),
