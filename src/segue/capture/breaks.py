@@ -132,7 +132,7 @@ KINDS: dict[str, BreakKind] = {
         BreakKind(
             "generator",
             "{what} is left to the interpreter",
-            "Coroutines, and values sent into an iterator, are the interpreter's.",
+            "Capture looks into generators that the captured code itself makes and consumes, not into coroutines.",
             "Nothing is wrong.",
         ),
         BreakKind(
