@@ -17,18 +17,10 @@ from torch import fx
 from segue import _core
 from segue.capture.breaks import Restart
 from segue.capture.frame import Frame
+from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts
 from segue.capture.rebuild import Rebuilder
 from segue.capture.rules.torch_state import preserved
-from segue.capture.tracer import (
-    GENERATOR_EXITS,
-    BreakSite,
-    CannotRebuild,
-    LeaveOff,
-    Limits,
-    LoopFacts,
-    Tracer,
-    deep_recursion,
-)
+from segue.capture.tracer import Tracer, deep_recursion
 from segue.capture.values.base import NULL, Lazy, Value
 from segue.capture.values.function import CellValue, FunctionValue
 from segue.capture.values.object import ExceptionValue

@@ -10,7 +10,6 @@ import enum
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -19,6 +18,7 @@ from segue.capture import operators, realise
 from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, graph_break
 from segue.capture.frame import Frame
 from segue.capture.graph import GraphBuilder
+from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts
 from segue.capture.operations import is_tensor_operation
 from segue.capture.values.base import MISSING, Lazy, Value
 from segue.capture.values.function import FunctionValue
@@ -32,50 +32,6 @@ from segue.guards.program import Program
 from segue.guards.source import Pinned, Source
 
 V = TypeVar("V", bound=Value)
-
-
-@dataclass
-class BreakSite:
-    """Where and why capture left off."""
-
-    kind: str
-    reason: str
-    frames: list[tuple[types.CodeType, Instruction]]
-    """The captured frames, outermost first, with the instruction that each was at."""
-
-
-@dataclass
-class Limits:
-    """What bounds one capture, from the configuration."""
-
-    unroll: int = 128
-    budget: int = 200_000
-    depth: int = 120
-    recursion: int = 12
-    fullgraph: bool = False
-    break_at: Callable[[Code, int], bool] | None = None
-
-
-@dataclass
-class LoopFacts:
-    """What earlier captures of a function learned, which later ones must respect."""
-
-    in_place: set[int] = field(default_factory=set)
-    """Headers of loops that are not unrolled."""
-
-
-GENERATOR_EXITS = frozenset({"YIELD_VALUE", "SEND", "RETURN_VALUE"})
-"""Instructions that suspend or end a generator: in a root frame the interpreter executes them."""
-
-
-class LeaveOff(Exception):
-    """The segment ends before an instruction of the root frame."""
-
-    def __init__(self, index: int, at_gate: bool, site: BreakSite | None) -> None:
-        super().__init__(index)
-        self.index = index
-        self.at_gate = at_gate
-        self.site = site
 
 
 class Tracer:
@@ -511,10 +467,6 @@ class Tracer:
         self.loops.in_place.update(around)
         if entered:
             raise Restart
-
-
-class CannotRebuild(Exception):
-    """A segment that nothing can be made of: the interpreter runs on from the gate."""
 
 
 def deep_recursion(limit: int = 20_000) -> int:
