@@ -26,12 +26,8 @@ class Graphs:
         self.graphs: list[list[str]] = []
         self.runs = 0
 
-    def __call__(
-        self, module: torch.fx.GraphModule, examples: list[torch.Tensor]
-    ) -> Callable[..., Any]:
-        self.graphs.append(
-            [name_of(n.target) for n in module.graph.nodes if n.op.startswith("call")]
-        )
+    def __call__(self, module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
+        self.graphs.append([name_of(n.target) for n in module.graph.nodes if n.op.startswith("call")])
 
         def run(*args: Any) -> Any:
             self.runs += 1
@@ -75,9 +71,7 @@ def assert_same(
     Returns:
         the backend, for further questions.
     """
-    return assert_same_calls(
-        function, [args] * calls, graphs=graphs, sees=sees, never=never, **options
-    )
+    return assert_same_calls(function, [args] * calls, graphs=graphs, sees=sees, never=never, **options)
 
 
 def assert_same_calls(
@@ -107,9 +101,7 @@ def assert_same_calls(
     return backend
 
 
-def watch(
-    function: Callable[..., Any], args: tuple[Any, ...]
-) -> tuple[Observation, tuple[Any, ...]]:
+def watch(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Observation, tuple[Any, ...]]:
     """What can be seen of a call, and the traceback of the exception that leaves it, with those behind it."""
     tracebacks: list[Any] = []
 

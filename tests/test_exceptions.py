@@ -124,9 +124,7 @@ def test_only_some_calls_fail() -> None:
     b = torch.ones(2, 1)
     assert_same_calls(solve, [(a, b) for a in (good, singular, good, singular, good)])
     inside, outside = torch.tensor([1, 2]), torch.tensor([1, 40])
-    assert_same_calls(
-        pick, [(X, i) for i in (inside, outside, inside, outside)], sees="sin tanh cos"
-    )
+    assert_same_calls(pick, [(X, i) for i in (inside, outside, inside, outside)], sees="sin tanh cos")
 
 
 @pytest.mark.parametrize("catches", [False, True])

@@ -393,9 +393,7 @@ def test_state_after_a_body_that_raises(manager, graph_break) -> None:
             record(state())
         return torch.cos(y)
 
-    assert_same_calls(
-        f, [(X, "before"), (X, "after"), (X, "never"), (X, "after")], sees="sin tanh sigmoid cos"
-    )
+    assert_same_calls(f, [(X, "before"), (X, "after"), (X, "never"), (X, "after")], sees="sin tanh sigmoid cos")
     assert state() == (True, False, False)
 
 

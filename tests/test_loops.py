@@ -427,7 +427,7 @@ def test_stack_does_not_deepen(kind, depth_here) -> None:
 
     def data_dependent(x, depths, n):
         while x.sum() < n:
-            x = torch.clamp(x, max=3) + 0 if False else x + 1 / 8
+            x = x + 1 / 8
             depths.append(depth_here())
         return torch.cos(x)
 
@@ -440,9 +440,7 @@ def test_stack_does_not_deepen(kind, depth_here) -> None:
     n = 200 if depth_here is inspected else 5000
     expected, got = [], []
     graphs = Graphs()
-    torch.testing.assert_close(
-        segue.compile(loop, backend=graphs)(X, got, n), loop(X, expected, n)
-    )
+    torch.testing.assert_close(segue.compile(loop, backend=graphs)(X, got, n), loop(X, expected, n))
     assert graphs.count >= 2
     assert len(got) == len(expected) and len(set(expected)) == 1
     assert max(got) - min(got) == 0
@@ -619,7 +617,7 @@ def test_containers_that_a_loop_walks_make_no_graph_for_each_item(loop) -> None:
 
 def test_the_loop_variable_after_the_loop() -> None:
     def f(x, n):
-        for i in range(n):
+        for i in range(n):  # noqa: B007
             x = torch.tanh(x)
             segue.graph_break()
         return torch.cos(x) + i, i
@@ -631,7 +629,7 @@ def test_the_loop_variable_after_the_loop() -> None:
 def test_a_loop_over_nothing_leaves_its_variable_unbound() -> None:
     def f(x, n):
         y = torch.sin(x)
-        for i in range(n):
+        for i in range(n):  # noqa: B007
             y = torch.tanh(y)
             segue.graph_break()
         return torch.cos(y) + i

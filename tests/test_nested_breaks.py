@@ -371,7 +371,7 @@ def test_break_in_a_nested_function_that_writes_its_closure() -> None:
 def test_break_in_a_lambda_and_in_a_default() -> None:
     def f(x):
         y = torch.sin(x)
-        twice = lambda z, k=(segue.graph_break(), 2)[1]: (segue.graph_break(), torch.tanh(z) * k)[1]
+        twice = lambda z, k=(segue.graph_break(), 2)[1]: (segue.graph_break(), torch.tanh(z) * k)[1]  # noqa: B008
         return torch.cos(twice(y)) + twice(y, 3)
 
     assert_same(f, X, sees="sin tanh cos")

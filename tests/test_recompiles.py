@@ -185,9 +185,7 @@ def test_a_list_that_grows_and_is_stacked() -> None:
         for _ in range(25):
             torch.testing.assert_close(compiled(mine, X), f(theirs, X))
     assert len(mine) == 25
-    assert graphs.runs == 25 or any(
-        w.category is segue.errors.RecompileLimitWarning for w in caught
-    )
+    assert graphs.runs == 25 or any(w.category is segue.errors.RecompileLimitWarning for w in caught)
 
 
 def test_new_keys_of_a_dict() -> None:

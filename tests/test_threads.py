@@ -70,9 +70,7 @@ def handled_error(x, k):
     return torch.cos(y)
 
 
-@pytest.mark.parametrize(
-    "f", [one_break, loop_with_breaks, branch, handled_error], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("f", [one_break, loop_with_breaks, branch, handled_error], ids=lambda f: f.__name__)
 def test_threads_share_a_compiled_function(f) -> None:
     """All call it for the first time at once, with different shapes and numbers."""
     compiled = segue.compile(f, backend=Graphs())
@@ -82,7 +80,9 @@ def test_threads_share_a_compiled_function(f) -> None:
             x, k = torch.linspace(-1, 1, 2 + (i + seed) % 4), float(i % 3 + 1)
             torch.testing.assert_close(compiled(x, k), f(x, k))
 
+    limit = sys.getrecursionlimit()
     assert in_threads(6, work) == []
+    assert sys.getrecursionlimit() == limit
 
 
 def test_threads_with_a_function_each() -> None:
@@ -514,9 +514,7 @@ def test_a_forked_child_compiles_and_runs(compiled_before) -> None:
         compiled(X, 1)
     child = os.fork()
     if child == 0:
-        right = all(
-            compiled(X, k).equal(loop_with_breaks(X, k)) for k in (1, 2, 3)
-        )
+        right = all(compiled(X, k).equal(loop_with_breaks(X, k)) for k in (1, 2, 3))
         os._exit(0 if right else 1)
     _, status = os.waitpid(child, 0)
     assert status == 0

@@ -356,14 +356,12 @@ def test_context_and_cause() -> None:
                     raise Unequal("second") from error
                 if chained == "none":
                     raise Unequal("second") from None
-                raise Unequal("second")
+                raise Unequal("second")  # noqa: B904
         finally:
             handled()
             segue.graph_break()
 
-    assert_same_calls(
-        f, [(X, c) for c in ("cause", "none", "context", "cause")], sees="sin tanh sigmoid"
-    )
+    assert_same_calls(f, [(X, c) for c in ("cause", "none", "context", "cause")], sees="sin tanh sigmoid")
 
 
 def test_reraise() -> None:
@@ -398,7 +396,7 @@ def test_context_of_an_exception_handled_in_a_callee() -> None:
         try:
             raise ValueError("outer")
         except ValueError:
-            y = inner(torch.sin(x))
+            record(inner(torch.sin(x)))
             handled()
             segue.graph_break()
             handled()
@@ -489,11 +487,11 @@ def test_finally_that_takes_over(how) -> None:
                 segue.graph_break()
                 y = torch.exp(y)
                 if how == "return" and step == 1:
-                    return torch.cos(y)
+                    return torch.cos(y)  # noqa: B012
                 if how == "break" and step == 1:
-                    break
+                    break  # noqa: B012
                 if how == "continue":
-                    continue
+                    continue  # noqa: B012
                 if how == "raise" and step == 1:
                     raise Unequal("in finally")
         return torch.cos(y)

@@ -28,9 +28,7 @@ class Model:
 
 
 def transformer(dropout: float = 0.0, **settings: Any) -> nn.Module:
-    layer = nn.TransformerEncoderLayer(
-        16, 2, dim_feedforward=32, dropout=dropout, batch_first=True, **settings
-    )
+    layer = nn.TransformerEncoderLayer(16, 2, dim_feedforward=32, dropout=dropout, batch_first=True, **settings)
     return nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
 
 
@@ -51,9 +49,7 @@ MODELS = {
         lambda: (torch.randn(2, 5, 16),),
         lambda y: [y],
     ),
-    "transformer with dropout": Model(
-        lambda: transformer(0.1), lambda: (torch.randn(2, 5, 16),), lambda y: [y]
-    ),
+    "transformer with dropout": Model(lambda: transformer(0.1), lambda: (torch.randn(2, 5, 16),), lambda y: [y]),
     "lstm": Model(
         lambda: lstm.LanguageModel(7, width=8),
         lambda: (TOKENS,),
@@ -103,9 +99,7 @@ def test_in_eval_mode(model, grad) -> None:
             inputs = model.inputs()
             expected, got = plain(*inputs), compiled(*inputs)
             assert type(got) is type(expected)
-            torch.testing.assert_close(
-                model.outputs(got), model.outputs(expected), rtol=1e-5, atol=1e-6
-            )
+            torch.testing.assert_close(model.outputs(got), model.outputs(expected), rtol=1e-5, atol=1e-6)
     assert graphs.count == 1
     assert graphs.runs == 3
 

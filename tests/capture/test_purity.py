@@ -94,9 +94,7 @@ def no_events() -> None:
 
 
 CALLS = [
-    pytest.param(case, number, id=f"{case.name}-{number}")
-    for case in CORPUS
-    for number in range(len(case.make_args()))
+    pytest.param(case, number, id=f"{case.name}-{number}") for case in CORPUS for number in range(len(case.make_args()))
 ]
 
 
@@ -131,14 +129,10 @@ def test_capture_with_a_break_at_every_instruction_changes_nothing(case: Case) -
     code = case.function.__code__
     program = state_of_the_program(case.function, args)
     for at in range(0, count, max(1, count // 20)):
-        capture_call(
-            case.function, args, break_at=lambda c, i: c.original is code and i == at
-        )
+        capture_call(case.function, args, break_at=lambda c, i: c.original is code and i == at)
     assert difference(program, state_of_the_program(case.function, args)) is None
     after = state_of_the_process()
-    assert {k: v for k, v in after.items() if k != "modules"} == {
-        k: v for k, v in process.items() if k != "modules"
-    }
+    assert {k: v for k, v in after.items() if k != "modules"} == {k: v for k, v in process.items() if k != "modules"}
 
 
 def writes(x, items, table, thing):
