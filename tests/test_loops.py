@@ -437,7 +437,7 @@ def test_stack_does_not_deepen(kind, depth_here) -> None:
         "nested": nested_loop,
         "data-dependent": data_dependent,
     }[kind]
-    n = 200 if depth_here is inspected else 5000
+    n = 50 if depth_here is inspected else 5000
     expected, got = [], []
     graphs = Graphs()
     torch.testing.assert_close(segue.compile(loop, backend=graphs)(X, got, n), loop(X, expected, n))

@@ -85,6 +85,38 @@ def test_threads_share_a_compiled_function(f) -> None:
     assert sys.getrecursionlimit() == limit
 
 
+@segue.config.patch(recompile_limit=2)
+@pytest.mark.filterwarnings("ignore::segue.errors.RecompileLimitWarning")
+def test_the_limit_of_a_gate_holds_for_threads_together() -> None:
+    def f(x, name):
+        return getattr(torch, name)(x)
+
+    names = ["sin", "cos", "tan", "exp", "tanh", "abs", "neg", "relu"]
+    for _ in range(3):
+        graphs, ready = Graphs(), threading.Barrier(len(names))
+        compiled = segue.compile(f, backend=graphs)
+
+        def work(number):
+            ready.wait()
+            for name in names[number:] + names[:number]:
+                torch.testing.assert_close(compiled(X, name), f(X, name))
+
+        assert in_threads(len(names), work) == []
+        assert graphs.count <= 2
+
+
+def test_threads_that_meet_at_a_gate_compile_it_once() -> None:
+    graphs, ready = Graphs(), threading.Barrier(8)
+    compiled = segue.compile(one_break, backend=graphs)
+
+    def work(number):
+        ready.wait()
+        torch.testing.assert_close(compiled(X, 2.0), one_break(X, 2.0))
+
+    assert in_threads(8, work) == []
+    assert graphs.count == 2
+
+
 def test_threads_with_a_function_each() -> None:
     def work(seed):
         compiled = segue.compile(loop_with_breaks, backend=Graphs())
