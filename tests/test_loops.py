@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -322,6 +323,92 @@ def with_an_item_call(x, n):
     return torch.cos(x), total
 
 
+def until_a_list_is_full(x, n):
+    done = []
+    while len(done) < n:
+        x = torch.tanh(x) + len(done)
+        segue.graph_break()
+        done.append(x)
+    return torch.cos(x)
+
+
+def until_a_queue_is_empty(x, n):
+    queue = list(range(n))
+    while queue:
+        number = queue.pop()
+        x = torch.tanh(x) + number
+        segue.graph_break()
+    return torch.cos(x)
+
+
+def around_an_inner_loop(x, n):
+    for i in range(n):
+        for j in range(3):
+            x = torch.tanh(x) * (i + j)
+        segue.graph_break()
+    return torch.cos(x)
+
+
+def with_a_counter_in_a_cell(x, n):
+    count = 0
+
+    def step():
+        nonlocal count
+        count += 1
+
+    while count < n:
+        x = torch.tanh(x) + count
+        step()
+        segue.graph_break()
+    return torch.cos(x)
+
+
+def with_a_counter_in_an_object(x, n):
+    state = types.SimpleNamespace(steps=0, seen={"steps": 0})
+    for _ in range(n):
+        state.steps += 1
+        state.seen["steps"] += 2
+        x = torch.tanh(x) * state.steps - state.seen["steps"]
+        segue.graph_break()
+    return torch.cos(x), state.steps, state.seen
+
+
+def with_a_decaying_rate(x, n):
+    rate = 1.0
+    for _ in range(n):
+        rate *= 0.9
+        x = torch.tanh(x) * rate
+        segue.graph_break()
+    return torch.cos(x), rate
+
+
+def with_handlers(x, n):
+    errors = 0
+    for i in range(n):
+        try:
+            x = torch.tanh(x)
+            if i % 2:
+                raise KeyError(i)
+        except KeyError:
+            errors += 1
+            segue.graph_break()
+        finally:
+            x = x + errors
+    return torch.cos(x), errors
+
+
+def with_a_callee_that_breaks(x, n):
+    for i in range(n):
+        x = stepped(x, i)
+    return torch.cos(x)
+
+
+def stepped(x, i):
+    x = torch.tanh(x) * i
+    segue.graph_break()
+    return torch.sigmoid(x) + i
+
+
 def without_a_break(x, n):
     for i in range(n):
         x = torch.tanh(x) + i
@@ -340,6 +427,14 @@ COUNTED = [
     counted_while,
     counted_down,
     with_an_item_call,
+    until_a_list_is_full,
+    until_a_queue_is_empty,
+    around_an_inner_loop,
+    with_a_counter_in_a_cell,
+    with_a_counter_in_an_object,
+    with_a_decaying_rate,
+    with_handlers,
+    with_a_callee_that_breaks,
 ]
 
 
