@@ -133,6 +133,56 @@ def test_objects_keep_their_identity_over_a_break() -> None:
     assert_same(f, X, [], sees="sin cos")
 
 
+class Noted:
+    """Records when it goes."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __del__(self):
+        record(("gone", self.name))
+
+
+def dropped_by_none(x):
+    thing = Noted("first")
+    y = torch.sin(x)
+    thing = Noted("second")
+    segue.graph_break()
+    y = torch.tanh(y)
+    thing = None
+    record(thing)
+    return torch.cos(y)
+
+
+def dropped_by_del(x):
+    things = [Noted("a"), Noted("b")]
+    y = torch.sin(x)
+    segue.graph_break()
+    del things[0]
+    y = torch.tanh(y)
+    record("after a")
+    del things
+    record("after b")
+    return torch.cos(y)
+
+
+def dropped_at_the_end_of_a_callee(x):
+    def inner(y):
+        thing = Noted("inner")
+        return torch.tanh(y), thing.name
+
+    y, name = inner(torch.sin(x))
+    record(name)
+    return torch.cos(y)
+
+
+@pytest.mark.parametrize(
+    "f", [dropped_by_none, dropped_by_del, dropped_at_the_end_of_a_callee], ids=lambda f: f.__name__
+)
+def test_finalisers_run_where_they_run_in_eager(f) -> None:
+    assert_same(f, X, sees="sin tanh cos")
+
+
 # --- what breaks by itself ------------------------------------------------------------------------
 
 
