@@ -19,8 +19,9 @@ from segue.capture.breaks import Restart
 from segue.capture.frame import Frame
 from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts
 from segue.capture.rebuild import Rebuilder
+from segue.capture.recursion import deep_recursion
 from segue.capture.rules.torch_state import preserved
-from segue.capture.tracer import Tracer, deep_recursion
+from segue.capture.tracer import Tracer
 from segue.capture.values.base import NULL, Lazy, Value
 from segue.capture.values.function import CellValue, FunctionValue
 from segue.capture.values.object import ExceptionValue
@@ -81,6 +82,7 @@ class Captured:
     sets_state: bool
     is_random: bool
     guarded_facts: dict[Source, Any]
+    names: dict[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         inside = "" if self.graph is None else str(self.graph.graph)
@@ -95,8 +97,7 @@ def capture(request: Request) -> Captured:
         Exception: only on a failure of Segue itself.
     """
     marks: dict[int, BreakSite] = {}
-    limit = deep_recursion()
-    try:
+    with deep_recursion():
         while True:
             try:
                 with preserved(), torch.utils._python_dispatch._disable_current_modes():
@@ -105,8 +106,6 @@ def capture(request: Request) -> Captured:
                 continue
             except CannotRebuild:
                 return _nothing(marks)
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def _nothing(marks: dict[int, BreakSite]) -> Captured:
@@ -263,6 +262,7 @@ class _Attempt:
         return Captured(
             steps, module, tr.graph.examples, inputs, outputs, effects, program.n_registers, place,
             tr.graph.n_operations, tr.graph.mutates_inputs, tr.graph.sets_state, tr.graph.is_random, tr.guarded_facts,
+            program.names(),
         )  # fmt: skip
 
 

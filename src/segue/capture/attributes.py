@@ -187,6 +187,10 @@ def special_method(tr: Tracer, value: Value, name: str) -> Value | None:
     return bind(tr, attribute, value, cls, name)
 
 
+_DEFAULT_WRITERS = tuple(vars(c)[n] for c in (object, BaseException) for n in ("__setattr__", "__delattr__"))
+"""C implementations of attribute writing that follow the data model and do nothing else."""
+
+
 def generic_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
     """`setattr(value, name, new)` for an instance."""
     cls = value.python_type(tr)
@@ -194,7 +198,7 @@ def generic_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
     tr.guard_class(cls, "__setattr__")
     if isinstance(setter, types.FunctionType):
         tr.call(tr.pinned(setter), [value, tr.constant(name), new], {})
-    elif setter is object.__setattr__:
+    elif setter in _DEFAULT_WRITERS:
         default_set(tr, value, name, new)
     else:
         graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="written")
@@ -231,7 +235,7 @@ def generic_delete(tr: Tracer, value: Value, name: str) -> None:
     tr.guard_class(cls, "__delattr__")
     if isinstance(deleter, types.FunctionType):
         tr.call(tr.pinned(deleter), [value, tr.constant(name)], {})
-    elif deleter is object.__delattr__:
+    elif deleter in _DEFAULT_WRITERS:
         default_delete(tr, value, name)
     else:
         graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="deleted")

@@ -118,6 +118,12 @@ KINDS: dict[str, BreakKind] = {
             "Look at the error that is raised.",
         ),
         BreakKind(
+            "order",
+            "{operation} can fail after a tensor of the program has been written",
+            "If it fails, what came before must have happened and what comes after must not: it begins a new graph.",
+            "Nothing is wrong; write to tensors after operations that can fail.",
+        ),
+        BreakKind(
             "raise",
             "{type} is raised",
             "An exception that leaves the function is raised by the interpreter.",

@@ -64,8 +64,8 @@ class Frame:
                 self.current = instruction
                 if is_root:
                     tr.before_root_instruction(self, instruction)
-                tr.count_instruction()
                 try:
+                    tr.count_instruction()
                     outcome = HANDLERS[instruction.opname](tr, self, instruction)
                 except Raised as raised:
                     self._unwind(tr, instruction, raised)

@@ -52,6 +52,19 @@ RANDOM_OPERATIONS = frozenset(
 )
 """Operations that may take numbers from a random generator."""
 
+FALLIBLE_OPERATIONS = frozenset(
+    """
+    index_select gather take take_along_dim embedding embedding_bag scatter scatter_ scatter_add scatter_add_
+    scatter_reduce index_put index_put_ index_add index_add_ index_copy index_copy_ index_fill index_fill_ inv inverse
+    pinv solve solve_ex solve_triangular lstsq cholesky cholesky_ex cholesky_inverse cholesky_solve lu lu_factor
+    ldl_factor qr svd svdvals eig eigh eigvals eigvalsh det slogdet logdet matrix_rank matrix_power tensorinv
+    tensorsolve multinomial bernoulli one_hot nll_loss cross_entropy ctc_loss binary_cross_entropy gaussian_nll_loss
+    multilabel_margin_loss multi_margin_loss bincount histc repeat_interleave floordiv floor_divide mod remainder
+    ifloordiv imod fmod searchsorted unbind
+    """.split()
+)
+"""Operations that can fail on some data although shapes and dtypes fit."""
+
 CONSTANT_TYPES = (
     int, float, bool, str, bytes, complex, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout,
     torch.memory_format, torch.Size,
@@ -116,6 +129,8 @@ class GraphBuilder:
         fakes = [self._fake(tr, a, symbolic) for a in args], {k: self._fake(tr, v, symbolic) for k, v in kwargs.items()}
         versions = [(v, v.fake._version) for v in _tensors(args, kwargs) if not v.fake.is_inference()]
         result = self._run_fake(tr, kind, target, name, *fakes)
+        if self.mutates_inputs and not tr.limits.fullgraph and tr.failure_is_noticed() and _may_fail(name, args):
+            graph_break("order", operation=name)
         node = self.graph.create_node(
             kind,
             target,
@@ -261,6 +276,13 @@ def _convert(
     if value.real is not MISSING and isinstance(value.real, torch.Tensor):
         graph_break("unsupported-tensor", what=f"a tensor of class {type(value.real).__name__}")
     graph_break("unsupported-operation", operation="a tensor operation", types=value.python_type(tr).__name__)
+
+
+def _may_fail(name: str, args: list[Value]) -> bool:
+    last = name.rpartition(".")[2]
+    if last in ("getitem", "setitem"):
+        return bool(_tensors(args[1:2], {}))
+    return last in FALLIBLE_OPERATIONS or name.startswith("torch.ops")
 
 
 def _tensors(args: list[Value], kwargs: dict[str, Value]) -> list[TensorValue]:

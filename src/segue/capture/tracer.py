@@ -7,7 +7,6 @@ and instructions use.  It reads the program's objects and never changes one.
 from __future__ import annotations
 
 import enum
-import sys
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
@@ -29,9 +28,13 @@ from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
 from segue.capture.values.symbolic import SymbolicValue
 from segue.frames.code import Code, Instruction
 from segue.guards.program import Program
-from segue.guards.source import Pinned, Source
+from segue.guards.source import Computed, Pinned, Source
 
 V = TypeVar("V", bound=Value)
+
+
+def _length(source: Source) -> Source:
+    return Computed(source, len, (source,))
 
 
 class Tracer:
@@ -184,6 +187,17 @@ class Tracer:
             self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
         else:
             self.program.check_is(source, obj)
+
+    def guard_length(self, source: Source, n: int) -> None:
+        """The container at a source has this length."""
+        self.guarded_facts[_length(source)] = n
+        self.program.check("length", source, n)
+
+    def symbolic_length(self, source: Source, n: int) -> Value | None:
+        """The length of a container as a symbolic number, if it has changed between calls."""
+        if not self._symbolic(_length(source), n):
+            return None
+        return SymbolicValue(n, _length(source))
 
     def guard_class(self, cls: type, name: str) -> None:
         """The lookup of `name` on a user's class gives what it gives now."""
@@ -359,6 +373,10 @@ class Tracer:
 
     # --- events while frames run ------------------------------------------------------------------
 
+    def failure_is_noticed(self) -> bool:
+        """Whether the program can tell at which operation a graph failed: it handles it, or has had other effects."""
+        return bool(self.written) or any(f.current is not None and f.current.handler for f in self.frames)
+
     def enter_operation(self) -> None:
         """An operation is about to run on fake tensors: its in-place effect on them cannot be taken back."""
         self._operation_run = True
@@ -467,10 +485,3 @@ class Tracer:
         self.loops.in_place.update(around)
         if entered:
             raise Restart
-
-
-def deep_recursion(limit: int = 20_000) -> int:
-    """Raise Python's recursion limit for a capture; returns the old one."""
-    old = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(old, limit))
-    return old

@@ -240,6 +240,10 @@ class Code:
                 found.append(Loop(header, body, self.instructions[header].opname == "FOR_ITER"))
         return tuple(found)
 
+    def handlers(self) -> tuple[int, ...]:
+        """The first instructions of the exception handlers."""
+        return tuple(sorted({i.handler.target for i in self.instructions if i.handler is not None}))
+
     def enclosing_loops(self, index: int) -> tuple[Loop, ...]:
         """The loops that an instruction is in, innermost first."""
         around = [loop for loop in self.loops if index in loop.body]

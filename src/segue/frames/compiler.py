@@ -39,7 +39,7 @@ from segue.frames.code import Code
 from segue.frames.filter import is_left_alone, is_of_torch
 from segue.frames.history import GateHistory, SymbolicFacts
 from segue.frames.state import FunctionState
-from segue.frames.transaction import may_run_again, transactional
+from segue.frames.transaction import PartialRun, transactional
 from segue.guards.program import describe
 from segue.report.events import Event, EventLog, Place
 
@@ -142,7 +142,7 @@ class Compiler:
         try:
             with markers.dynamo_off():
                 return self._add_segment(state, gate, function, locals, stack)
-        except (GraphBreakError, RecompileError):
+        except (GraphBreakError, RecompileError, RecompileLimitWarning):
             raise
         except Exception as e:
             self._failed(state, gate, e)
@@ -157,7 +157,7 @@ class Compiler:
         stack: tuple[Any, ...],
     ) -> _core.Segment | None:
         history = state.history(gate)
-        if self._is_exhausted(state, gate, history):
+        if self._is_exhausted(state, gate, history, locals):
             return None
         token = _core.global_state()
         captured = capture(
@@ -183,6 +183,7 @@ class Compiler:
         segment = self._build(state, gate, captured, token)
         state.refresh()
         gate.segments = [*gate.segments, segment]
+        history.names[segment] = captured.names
         if captured.graph is None:
             history.n_stays += 1
             return None
@@ -198,18 +199,19 @@ class Compiler:
             break_at=config.break_at,
         )
 
-    def _is_exhausted(self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory) -> bool:
+    def _is_exhausted(
+        self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory, locals: tuple[Any, ...]
+    ) -> bool:
         """Close a gate whose segments keep missing: for good with a warning, or for a while if it never paid."""
         if history.n_graphs >= config.recompile_limit:
             gate.is_open = False
             gate.backoff = 0
-            place = Place.of(state.code, state.form.instructions[gate.index].position)
             event = Event(
                 "limit",
                 "recompile-limit",
                 f"{state.code.co_qualname} has {history.n_graphs} segments here and needs another: "
-                f"{self._failing_guard(gate)} kept failing",
-                (place,),
+                f"{self._failing_guard(gate, history)} kept failing",
+                (_place_of_call(state, gate, locals),),
                 "Each segment is valid under its guards; past config.recompile_limit the gate runs in the interpreter.",
                 "Keep the value that changes a tensor, or raise segue.config.recompile_limit.",
             )
@@ -225,10 +227,10 @@ class Compiler:
             return True
         return False
 
-    def _failing_guard(self, gate: _core.Gate) -> str:
+    def _failing_guard(self, gate: _core.Gate, history: GateHistory) -> str:
         for segment in reversed(gate.segments):
             if segment.exit != _core.Segment.STAY and segment.failed_step >= 0:
-                return f"the guard `{describe(segment.steps[segment.failed_step])}`"
+                return f"the guard `{describe(segment.steps[segment.failed_step], history.names.get(segment))}`"
         return "a guard"
 
     # --- segments ---------------------------------------------------------------------------------
@@ -261,9 +263,15 @@ class Compiler:
         here = Place.of(state.code, state.form.instructions[gate_index].position)
 
         def failed(segment: _core.Segment, error: Exception) -> bool:
-            reason = f"a graph raised {type(error).__name__}: {error}"
+            partial = isinstance(error, PartialRun)
+            cause = error.error if isinstance(error, PartialRun) else error
+            reason = f"a graph raised {type(cause).__name__}: {cause}"
             self.log.record(Event("failure", "graph-raised", reason, (here,)))
-            return may_run_again(error)
+            if partial:
+                raise cause
+            state.add_gates(h for h in state.form.handlers() if _is_open_place(state.form, h))
+            state.refresh()
+            return True
 
         return failed
 
@@ -290,7 +298,7 @@ class Compiler:
     def _report(self, state: FunctionUnderWay, gate: _core.Gate, history: GateHistory, captured: Captured) -> None:
         here = Place.of(state.code, state.form.instructions[gate.index].position)
         if history.n_graphs and captured.graph is not None:
-            recompile = Event("recompile", "guard-failed", f"{self._failing_guard(gate)} failed", (here,))
+            recompile = Event("recompile", "guard-failed", f"{self._failing_guard(gate, history)} failed", (here,))
             self.log.record(recompile)
             if stance.current() == "fail_on_recompile":
                 raise RecompileError(f"the stance is 'fail_on_recompile'\n{recompile}")
@@ -348,6 +356,17 @@ class Compiler:
 def _is_compiled(code: Code) -> bool:
     """Functions and generators, but no coroutines; PyTorch's own generators only walk over modules."""
     return not code.has_generator or (code.is_generator and not is_of_torch(code.original))
+
+
+def _place_of_call(state: FunctionUnderWay, gate: _core.Gate, locals: tuple[Any, ...]) -> Place:
+    """Where a gate is; for the wrapper around a module's forward, the user's forward."""
+    code, position = state.code, state.form.instructions[gate.index].position
+    module = locals[0] if locals else None
+    if isinstance(module, torch.nn.Module) and code.co_name in ("_wrapped_call_impl", "_call_impl"):
+        forward = getattr(type(module).forward, "__code__", None)
+        if forward is not None:
+            return Place(forward.co_filename, forward.co_firstlineno, None, None, None, forward.co_qualname)
+    return Place.of(code, position)
 
 
 def _is_open_place(code: Code, index: int) -> bool:

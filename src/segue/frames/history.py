@@ -6,6 +6,7 @@ import operator
 from dataclasses import dataclass, field
 from typing import Any
 
+from segue import _core
 from segue.capture import LoopFacts
 from segue.frames.code import Code
 from segue.guards.source import Computed, Item, Local, Source, Stack
@@ -19,6 +20,8 @@ class GateHistory:
     n_stays: int = 0
     n_retries: int = 0
     facts: dict[Source, Any] = field(default_factory=dict)
+    names: dict[_core.Segment, dict[int, str]] = field(default_factory=dict)
+    """For messages: what the registers of each segment hold."""
     symbolic: set[Source] = field(default_factory=set)
 
 

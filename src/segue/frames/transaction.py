@@ -14,8 +14,13 @@ import torch
 
 from segue.capture.rules.torch_state import remember
 
-PARTIAL = "segue_partial_run"
-"""Attribute of exceptions that left a graph after it had written to the program's tensors."""
+
+class PartialRun(Exception):
+    """A graph raised `error` after it had written to the program's tensors."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 def transactional(
@@ -37,7 +42,7 @@ def transactional(
             if generator_state is not None:
                 torch.set_rng_state(generator_state)
             if writes_inputs and versions != _versions(args):
-                setattr(error, PARTIAL, True)
+                raise PartialRun(error) from None
             raise
 
     return attempt
@@ -45,8 +50,3 @@ def transactional(
 
 def _versions(args: tuple[Any, ...]) -> list[int]:
     return [a._version for a in args if isinstance(a, torch.Tensor)]
-
-
-def may_run_again(error: Exception) -> bool:
-    """Whether the user's code may run from the gate after a graph has raised this."""
-    return not getattr(error, PARTIAL, False)

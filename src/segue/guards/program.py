@@ -6,8 +6,9 @@ docs/architecture.md; `str(program)` prints them as text close to Python.
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from segue.guards.source import Computed, Pinned, Source, Step
@@ -26,6 +27,11 @@ class Program:
         self._fetched: dict[Source, int] = {}
         self._constants: dict[int, tuple[int, Any]] = {}
         self._checked: set[Any] = set()
+
+    def names(self) -> dict[int, str]:
+        """What the registers that are checked hold, for messages."""
+        checked = {step[1] for step in self.steps if step[0] in ("equals", "tensor", "type_is", "length", "is")}
+        return {register: str(source) for source, register in self._fetched.items() if register in checked}
 
     def register(self) -> int:
         """A fresh register."""
@@ -132,13 +138,14 @@ class Program:
         return "\n".join(map(describe, [*self.steps, *self.effects]))
 
 
-def describe(step: Step) -> str:
-    """One step as readable text."""
+def describe(step: Step, names: Mapping[int, str] | None = None) -> str:
+    """One step as readable text; registers by what they hold, where `names` says it."""
     name, *args = step
     template = _TEXT.get(name)
-    if template is None:
-        return f"{name} " + ", ".join(_show(a) for a in args)
-    return template(*args)
+    text = template(*args) if template is not None else f"{name} " + ", ".join(_show(a) for a in args)
+    if not names:
+        return text
+    return re.sub(r"\br(\d+)\b", lambda found: names.get(int(found[1]), found[0]), text)
 
 
 def _show(value: Any) -> str:

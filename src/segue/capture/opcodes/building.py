@@ -68,7 +68,12 @@ def build_slice(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("BUILD_STRING")
 def build_string(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(pieces[arg] -- string)"""
-    frame.push(tr.constant("".join(tr.look(p).concrete(tr) for p in frame.popn(i.arg))))
+    frame.push(tr.fold(joined, frame.popn(i.arg), {}))
+
+
+def joined(*pieces: str) -> str:
+    """The pieces of an f-string as one."""
+    return "".join(pieces)
 
 
 _CONVERSIONS = (None, str, repr, ascii)

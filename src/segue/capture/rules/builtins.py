@@ -47,7 +47,8 @@ def _effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(len)
 def _len(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return tr.constant(tr.look(args[0]).length(tr))
+    value = tr.look(args[0])
+    return value.symbolic_length(tr) or tr.constant(value.length(tr))
 
 
 @rule(min)

@@ -214,8 +214,11 @@ def _set_copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(str.join)
 def _join(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    pieces = ListValue(list(tr.unpack(args[1])))
-    return tr.fold(str.join, [args[0], pieces], {})
+    return tr.fold(_joined_by, [args[0], *tr.unpack(args[1])], {})
+
+
+def _joined_by(separator: str, *pieces: str) -> str:
+    return separator.join(pieces)
 
 
 _Generator = type(_ for _ in ())

@@ -59,13 +59,13 @@ for _cls in (list, tuple, dict, set, frozenset, collections.OrderedDict, collect
             _register(_cls, _name, _method)
 
 
-@rule(object.__setattr__)
+@rule(object.__setattr__, BaseException.__setattr__)
 def _setattr(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     attributes.default_set(tr, tr.look(args[0]), tr.look(args[1]).concrete(tr), args[2])
     return tr.constant(None)
 
 
-@rule(object.__delattr__)
+@rule(object.__delattr__, BaseException.__delattr__)
 def _delattr(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     attributes.default_delete(tr, tr.look(args[0]), tr.look(args[1]).concrete(tr))
     return tr.constant(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,13 @@ Args = list[Value]
 Kwargs = dict[str, Value]
 
 
+def _exception_classes() -> list[type[BaseException]]:
+    """The built-in exceptions whose `__init__` only keeps its arguments."""
+    own = (ImportError, OSError, StopIteration, SyntaxError, SystemExit, UnicodeError, NameError, AttributeError)
+    found = [c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, BaseException)]
+    return [c for c in found if "__init__" in vars(c) and not issubclass(c, (*own, BaseExceptionGroup))]
+
+
 @rule(tuple.__new__)
 def _tuple_new(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     cls = tr.look(args[0]).concrete(tr)
@@ -33,7 +41,7 @@ def _ordered(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return made
 
 
-@rule(BaseException.__init__, Exception.__init__)
+@rule(*{vars(c)["__init__"] for c in _exception_classes()})
 def _exception_init(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     value = tr.look(args[0])
     if isinstance(value, ExceptionValue):

@@ -82,6 +82,10 @@ class Value:
         """`len(self)`."""
         self.unsupported(tr, "len()")
 
+    def symbolic_length(self, tr: Tracer) -> Value | None:
+        """`len(self)` as a symbolic number; None if it is not one."""
+        return None
+
     def iterate(self, tr: Tracer) -> Value:
         """`iter(self)`."""
         self.unsupported(tr, "iteration")

@@ -105,9 +105,14 @@ class DictValue(Value):
     def length(self, tr: Tracer) -> int:
         if not self.whole and not self._written and not self._deleted:
             assert self.source is not None
-            tr.program.check("length", self.source, len(self.real))
+            tr.guard_length(self.source, len(self.real))
             return len(self.real)
         return len(self.load(tr))
+
+    def symbolic_length(self, tr: Tracer) -> Value | None:
+        if self.whole or self._written or self._deleted or self.source is None:
+            return None
+        return tr.symbolic_length(self.source, len(self.real))
 
     def iterate(self, tr: Tracer) -> Value:
         return DictView(self, "keys").iterate(tr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from segue.capture.values.base import MISSING, Value
-from segue.capture.values.symbolic import SymbolicValue
+from segue.capture.values.symbolic import SymbolicValue, compute_symbolic
 from segue.guards.source import Computed, Item
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class ListValue(SequenceValue):
     def items(self, tr: Tracer) -> list[Value]:
         if self._items is None:
             assert self.source is not None
-            tr.program.check("length", self.source, len(self.real))
+            tr.guard_length(self.source, len(self.real))
             self._original = [tr.wrap(x, Item(self.source, i)) for i, x in enumerate(self.real)]
             self._items = [*self._original, *self._appended]
         return self._items
@@ -174,6 +174,14 @@ class ListValue(SequenceValue):
                 assert self.source is not None
                 return tr.wrap(self.real[index], Item(self.source, index))
         return super().get_item(tr, key)
+
+    def symbolic_length(self, tr: Tracer) -> Value | None:
+        if self._items is not None or self.source is None:
+            return None
+        before = tr.symbolic_length(self.source, len(self.real))
+        if before is None or not self._appended:
+            return before
+        return compute_symbolic(tr, operator.add, before, tr.constant(len(self._appended)))
 
     def append(self, tr: Tracer, item: Value) -> None:
         """`list.append`, which needs no fact of the list."""
