@@ -47,8 +47,8 @@ def generic_get(tr: Tracer, value: Value, name: str) -> Value:
     """`getattr(value, name)` for an instance."""
     cls = value.python_type(tr)
     getter = lookup(cls, "__getattribute__")
+    tr.guard_class(cls, "__getattribute__")
     if isinstance(getter, types.FunctionType):
-        tr.guard_class(cls, "__getattribute__")
         return _with_fallback(tr, value, cls, name, lambda: tr.call(tr.pinned(getter), [value, tr.constant(name)], {}))
     return _with_fallback(tr, value, cls, name, lambda: default_get(tr, value, name))
 
@@ -56,6 +56,7 @@ def generic_get(tr: Tracer, value: Value, name: str) -> Value:
 def _with_fallback(tr: Tracer, value: Value, cls: type, name: str, get: Callable[[], Value]) -> Value:
     """Try `get`; on AttributeError ask the class's `__getattr__`."""
     fallback = lookup(cls, "__getattr__")
+    tr.guard_class(cls, "__getattr__")
     if fallback is MISSING:
         return get()
     try:
@@ -63,7 +64,6 @@ def _with_fallback(tr: Tracer, value: Value, cls: type, name: str, get: Callable
     except Raised as r:
         if not issubclass(r.value.cls, AttributeError):
             raise
-    tr.guard_class(cls, "__getattr__")
     if not isinstance(fallback, types.FunctionType):
         graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")
     return tr.call(tr.pinned(fallback), [value, tr.constant(name)], {})
@@ -117,6 +117,7 @@ def bind(tr: Tracer, attribute: Any, value: Value | None, cls: type, name: str) 
 
 def _bind_to_class(tr: Tracer, attribute: Any, cls: type) -> Value:
     getter = lookup(type(attribute), "__get__")
+    tr.guard_class(type(attribute), "__get__")
     if isinstance(getter, types.FunctionType):
         return tr.call(tr.pinned(getter), [tr.pinned(attribute), tr.constant(None), tr.constant(cls)], {})
     return tr.pinned(attribute)
@@ -126,6 +127,8 @@ def _bind_by_protocol(tr: Tracer, attribute: Any, value: Value, cls: type, name:
     from segue.capture.rules.wrappers import WRAPPERS, binds
 
     getter = lookup(type(attribute), "__get__")
+    tr.guard_class(type(attribute), "__get__")
+    tr.guard_class(type(attribute), "__set__")
     if getter is MISSING:
         return tr.pinned(attribute)
     if isinstance(getter, types.FunctionType):
@@ -144,6 +147,7 @@ def class_get(tr: Tracer, value: Known, name: str) -> Value:
     if isinstance(lookup(meta, "__getattribute__"), types.FunctionType):
         graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="read")
     through_meta = lookup(meta, name)
+    tr.guard_class(meta, name)
     if through_meta is not MISSING and is_data_descriptor(through_meta):
         return _class_field(tr, cls, through_meta, name)
     attribute = lookup(cls, name)
@@ -155,6 +159,7 @@ def class_get(tr: Tracer, value: Known, name: str) -> Value:
     if through_meta is not MISSING:
         return bind(tr, through_meta, value, meta, name)
     fallback = lookup(meta, "__getattr__")
+    tr.guard_class(meta, "__getattr__")
     if issubclass(meta, tr.enum_type) and name in cls.__members__:
         return tr.pinned(cls.__members__[name])
     if isinstance(fallback, types.FunctionType):
@@ -181,9 +186,9 @@ def special_method(tr: Tracer, value: Value, name: str) -> Value | None:
     """The method that an operator looks up on the type, bound; None if the type has none (or sets it to None)."""
     cls = value.python_type(tr)
     attribute = lookup(cls, name)
+    tr.guard_class(cls, name)
     if attribute is MISSING or attribute is None:
         return None
-    tr.guard_class(cls, name)
     return bind(tr, attribute, value, cls, name)
 
 
@@ -221,6 +226,7 @@ def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
             value.write_slot(tr, name, attribute, new)
             return
         method = lookup(type(attribute), "__set__")
+        tr.guard_class(type(attribute), "__set__")
         if isinstance(method, types.FunctionType):
             tr.call(tr.pinned(method), [tr.pinned(attribute), value, new], {})
             return
@@ -248,6 +254,7 @@ def default_delete(tr: Tracer, value: Value, name: str) -> None:
     tr.guard_class(cls, name)
     if attribute is not MISSING and is_data_descriptor(attribute):
         method = lookup(type(attribute), "__delete__")
+        tr.guard_class(type(attribute), "__delete__")
         if isinstance(attribute, property) and attribute.fdel is not None:
             tr.call(tr.pinned(attribute.fdel), [value], {})
         elif isinstance(method, types.FunctionType):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,7 @@ class GraphBuilder:
         self.is_random = False
         self.sets_state = False
         self._numbers: dict[Source, fx.Node] = {}
+        self._names: dict[str, int] = {}
         self._input_storages: set[int] = set()
         self._tensors: dict[int, TensorValue] = {}
 
@@ -109,11 +111,16 @@ class GraphBuilder:
             if last
             else self.graph.inserting_before(next(iter(self.graph.nodes), None))
         ):
-            node = self.graph.placeholder(_identifier(str(source)))
+            node = self.graph.placeholder(self._unique(_identifier(str(source))))
         node.meta["example_value"] = fake
         self.inputs.append(source)
         self.examples.append(real)
         return node
+
+    def _unique(self, name: str) -> str:
+        """A name that no other input has."""
+        count = self._names[name] = self._names.get(name, 0) + 1
+        return name if count == 1 else f"{name}_{count}"
 
     def _number(self, value: SymbolicValue) -> fx.Node:
         if value.source not in self._numbers:
@@ -309,5 +316,5 @@ def _holds_symbol(result: Any) -> bool:
 
 
 def _identifier(text: str) -> str:
-    cleaned = "".join(c if c.isalnum() else "_" for c in text).strip("_")
+    cleaned = re.sub(r"\W+", "_", text)[:60].strip("_")
     return cleaned if cleaned[:1].isalpha() else f"input_{cleaned}"

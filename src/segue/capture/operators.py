@@ -328,7 +328,8 @@ def _is_plain(value: Value) -> bool:
 
 def _is_foldable(value: Value) -> bool:
     if isinstance(value, Known):
-        return isinstance(value.real, (*PRIMITIVES, range, type)) or value.source is None or _by_identity(value.real)
+        plain = isinstance(value.real, (*PRIMITIVES, range, type))
+        return plain or value.source is None or _by_identity(value.real)
     return isinstance(value, TupleValue) and value.is_constant()
 
 

@@ -73,10 +73,16 @@ def _dict(tr: Tracer, obj: Any, source: Source) -> Value:
 def _set(tr: Tracer, obj: Any, source: Source) -> Value:
     if not all(isinstance(k, (*PRIMITIVES, *IDENTITY_TYPES)) for k in obj):
         return tr.track(obj, ObjectValue(type(obj), source, obj))
-    expected = frozenset(obj)
     if not isinstance(source, Pinned):
-        tr.program.check_plain("predicate", expected.__eq__, (tr.program.fetch(source),))
+        tr.program.check_plain("predicate", functools.partial(_same_items, tuple(obj)), (tr.program.fetch(source),))
     return tr.track(obj, SetValue({k: tr.constant(k) for k in obj}, type(obj), source, obj))
+
+
+def _same_items(expected: tuple[Any, ...], found: Any) -> bool:
+    """Whether a set holds these very items, in this order of iteration."""
+    if len(found) != len(expected):
+        return False
+    return all(type(a) is type(b) and repr(a) == repr(b) for a, b in zip(found, expected, strict=True))
 
 
 def _function(tr: Tracer, obj: Any, source: Source) -> Value:

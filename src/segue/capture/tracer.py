@@ -28,7 +28,7 @@ from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
 from segue.capture.values.symbolic import SymbolicValue
 from segue.frames.code import Code, Instruction
 from segue.guards.program import Program
-from segue.guards.source import Computed, Pinned, Source
+from segue.guards.source import Attr, Computed, Pinned, Source
 
 V = TypeVar("V", bound=Value)
 
@@ -179,11 +179,15 @@ class Tracer:
         """The object at a source is this one: by equality for plain constants, else by identity."""
         if isinstance(source, Pinned):
             return
-        if isinstance(obj, PRIMITIVES):
+        if type(obj) in PRIMITIVES:
             if type(obj) in (int, float, str):
                 self.guarded_facts[source] = obj
             self.program.check("equals", source, obj)
-        elif isinstance(obj, (torch.device, range)):
+        elif isinstance(obj, range):
+            self.program.check("type_is", source, range)
+            for part in ("start", "stop", "step"):
+                self.program.check("equals", Attr(source, part), getattr(obj, part))
+        elif isinstance(obj, torch.device):
             self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
         else:
             self.program.check_is(source, obj)
@@ -192,6 +196,11 @@ class Tracer:
         """The container at a source has this length."""
         self.guarded_facts[_length(source)] = n
         self.program.check("length", source, n)
+
+    def guard_truth(self, source: Source, truth: bool) -> bool:
+        """The container at a source is empty or not, as now."""
+        self.program.check("true" if truth else "false", Computed(source, bool, (source,)))
+        return truth
 
     def symbolic_length(self, source: Source, n: int) -> Value | None:
         """The length of a container as a symbolic number, if it has changed between calls."""

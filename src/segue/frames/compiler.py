@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import types
 import warnings
 import weakref
@@ -44,6 +45,9 @@ from segue.guards.program import describe
 from segue.report.events import Event, EventLog, Place
 
 logger = logging.getLogger("segue")
+
+_capturing = threading.RLock()
+"""One capture at a time: threads that miss at one gate would all make the same segment."""
 
 _OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -139,8 +143,11 @@ class Compiler:
             return None
         state = gate.state
         assert isinstance(state, FunctionUnderWay)
+        known = len(gate.segments)
         try:
-            with markers.dynamo_off():
+            with _capturing, markers.dynamo_off():
+                if len(gate.segments) != known:
+                    return None  # another thread has captured here meanwhile: this call is interpreted
                 return self._add_segment(state, gate, function, locals, stack)
         except (GraphBreakError, RecompileError, RecompileLimitWarning):
             raise

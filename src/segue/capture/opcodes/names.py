@@ -119,6 +119,9 @@ def load_global(tr: Tracer, frame: Frame, i: Instruction) -> None:
     frame.push(find_global(tr, frame, i.argval))
 
 
+_BUILTINS = Pinned(vars(builtins))
+
+
 def find_global(tr: Tracer, frame: Frame, name: str) -> Value:
     """A name from the globals or else the builtins."""
     found = frame.function_value.namespace.find(tr, name)
@@ -127,7 +130,7 @@ def find_global(tr: Tracer, frame: Frame, name: str) -> Value:
     builtin = vars(builtins).get(name, MISSING)
     if builtin is MISSING:
         tr.raise_error(NameError, f"name '{name}' is not defined")
-    return tr.pinned(builtin)
+    return tr.wrap(builtin, DictItem(_BUILTINS, name))
 
 
 @opcode("STORE_GLOBAL")

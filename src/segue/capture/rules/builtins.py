@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +39,27 @@ Kwargs = dict[str, Value]
 inline(polyfills.any_, any)
 inline(polyfills.all_, all)
 inline(polyfills.sum_, sum)
-inline(polyfills.sorted_, sorted)
+
+
+@rule(sorted)
+def _sorted(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return ListValue(sorted_items(tr, tr.unpack(args[0]), kwargs))
+
+
+def sorted_items(tr: Tracer, items: list[Value], kwargs: Kwargs) -> list[Value]:
+    """Items in sorted order; their keys must be constants."""
+    key, reverse = kwargs.get("key"), kwargs.get("reverse")
+    by = items if key is None or tr.look(key).real is None else [tr.call(key, [i], {}) for i in items]
+    keys = [tr.look(k) for k in by]
+    if not all(k.is_constant() or isinstance(k, SymbolicValue) for k in keys):
+        graph_break("opaque-call", function="sorting by keys that are not constants")
+    objects = [k.concrete(tr) for k in keys]
+    descending = reverse is not None and tr.truth(reverse)
+    try:
+        order = sorted(range(len(items)), key=objects.__getitem__, reverse=descending)
+    except TypeError as e:
+        tr.raise_error(TypeError, *e.args)
+    return [items[i] for i in order]
 
 
 @rule(print, open, input, builtins.breakpoint, exec, eval, compile)
@@ -83,6 +105,8 @@ def _isinstance(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         return tr.constant(True)
     check = lookup(type(wanted), "__instancecheck__")
     if check is type.__instancecheck__ or _is_abstract_base(wanted):
+        if type(wanted) is abc.ABCMeta:
+            _guard_registrations(tr)
         if issubclass(cls, wanted):
             return tr.constant(True)
         return tr.constant(_claims(tr, value, cls, wanted))
@@ -91,10 +115,17 @@ def _isinstance(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
 
 
+def _guard_registrations(tr: Tracer) -> None:
+    """No class has been registered with an abstract base class since."""
+    tr.program.check_plain("predicate", functools.partial(_registrations_are, abc.get_cache_token()), ())
+
+
+def _registrations_are(token: object) -> bool:
+    return abc.get_cache_token() == token
+
+
 def _is_abstract_base(cls: type) -> bool:
     """An ABC whose check is the usual one, on classes alone."""
-    import abc
-
     hook = lookup(cls, "__subclasshook__")
     usual = not isinstance(getattr(hook, "__func__", None), types.FunctionType) or cls.__module__ in (
         "collections.abc",
@@ -130,6 +161,8 @@ def _issubclass(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     cls, target = tr.look(args[0]), tr.look(args[1])
     if isinstance(target, TupleValue):
         return tr.constant(any(_issubclass(tr, [cls, t], {}).truth(tr) for t in target.items(tr)))
+    if isinstance(target.real, abc.ABCMeta):
+        _guard_registrations(tr)
     try:
         return tr.constant(issubclass(cls.concrete(tr), target.concrete(tr)))
     except TypeError as e:
@@ -246,6 +279,8 @@ def _id(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(range)
 def _range(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if not tr.limits.fullgraph and any(isinstance(tr.look(a), SymbolicValue) for a in args):
+        graph_break("loop", why="its number of iterations has changed between calls")
     try:
         return tr.constant(range(*(tr.index_of(a) for a in args)))
     except ValueError as e:

@@ -23,7 +23,6 @@ for _python, *_targets in (
     (polyfills.tuple_index, tuple.index),
     (polyfills.sequence_count, list.count, tuple.count),
     (polyfills.list_remove, list.remove),
-    (polyfills.list_sort, list.sort),
     (polyfills.dict_update, dict.update, collections.OrderedDict.update),
     (polyfills.dict_fromkeys, dict.fromkeys),
     (polyfills.set_update, set.update),
@@ -83,6 +82,9 @@ def _insert(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 @rule(list.pop)
 def _pop(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     target = _list(tr, args[0])
+    last = target.pop_last(tr) if len(args) == 1 else None
+    if last is not None:
+        return last
     items = list(target.items(tr))
     index = tr.index_of(args[1]) if len(args) > 1 else -1
     if not -len(items) <= index < len(items):
@@ -102,6 +104,15 @@ def _clear(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _reverse(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     target = _list(tr, args[0])
     target.replace(tr, target.items(tr)[::-1])
+    return tr.constant(None)
+
+
+@rule(list.sort)
+def _sort(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    from segue.capture.rules.builtins import sorted_items
+
+    target = _list(tr, args[0])
+    target.replace(tr, sorted_items(tr, list(target.items(tr)), kwargs))
     return tr.constant(None)
 
 

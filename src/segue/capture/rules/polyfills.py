@@ -62,19 +62,6 @@ def max_(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
     return extreme("max", _greater, args, key, default)
 
 
-def sorted_(iterable: Any, /, *, key: Any = None, reverse: bool = False) -> list[Any]:
-    result: list[Any] = []
-    keys: list[Any] = []
-    for item in iterable:
-        item_key = item if key is None else key(item)
-        place = len(keys)
-        while place > 0 and (keys[place - 1] < item_key if reverse else item_key < keys[place - 1]):
-            place -= 1
-        keys.insert(place, item_key)
-        result.insert(place, item)
-    return result
-
-
 def enumerate_(iterable: Any, start: int = 0) -> Any:
     n = start
     for item in iterable:
@@ -303,10 +290,6 @@ def list_remove(self: Any, value: Any, /) -> None:
             del self[index]
             return
     raise ValueError("list.remove(x): x not in list")
-
-
-def list_sort(self: Any, *, key: Any = None, reverse: bool = False) -> None:
-    self[:] = sorted_(self, key=key, reverse=reverse)
 
 
 def dict_update(self: Any, other: Any = (), /, **kwargs: Any) -> None:

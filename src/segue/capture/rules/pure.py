@@ -17,7 +17,7 @@ _BUILTINS = "abs ascii bin chr divmod hex oct ord pow round hash".split()
 _TORCH = (
     torch.finfo, torch.iinfo, torch.device, torch.promote_types, torch.can_cast, torch.get_default_dtype,
     torch.are_deterministic_algorithms_enabled, torch.is_inference_mode_enabled, torch.result_type,
-    torch.get_num_threads, torch.broadcast_shapes, torch.typename,
+    torch.broadcast_shapes, torch.typename,
 )  # fmt: skip
 
 

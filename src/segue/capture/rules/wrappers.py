@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from segue import _core
+from segue.frames.filter import is_left_alone
 from segue.guards.source import Attr, Pinned
 
 if TYPE_CHECKING:
@@ -19,11 +20,19 @@ WRAPPERS: tuple[type, ...] = (_core.Entry, _core.Disabled, type(functools.lru_ca
 def unwrap(tr: Tracer, wrapper: Value) -> Value | None:
     """The callable inside a wrapper; None if the value is not one."""
     target = wrapper.real
-    if not isinstance(target, WRAPPERS) or isinstance(target, _core.Disabled):
+    if not isinstance(target, WRAPPERS) or isinstance(target, _core.Disabled) or _is_cache_of_the_program(target):
         return None
     source = wrapper.source or Pinned(target)
     inside: Any = target
     return tr.wrap(inside.__wrapped__, Attr(source, "__wrapped__"))
+
+
+def _is_cache_of_the_program(target: Any) -> bool:
+    """A cache that the program can see: hits, misses and the identity of results are part of its behaviour."""
+    if isinstance(target, _core.Entry):
+        return False
+    code = getattr(target.__wrapped__, "__code__", None)
+    return code is None or not is_left_alone(code)
 
 
 def binds(attribute: Any) -> bool:

@@ -57,7 +57,9 @@ class DictValue(Value):
         loaded: dict[Any, tuple[Value, Value]] = {}
         for key in keys:
             if key not in self._deleted:
-                loaded[key] = self.entries.get(key) or self._read(tr, key)
+                entry = self.entries.get(key)
+                # the key that is stored, which may be another object than the equal one that was looked up
+                loaded[key] = (tr.pinned(key), entry[1]) if entry is not None else self._read(tr, key)
         for key in self._written:
             if key not in loaded and key in self.entries:
                 loaded[key] = self.entries[key]
@@ -100,7 +102,9 @@ class DictValue(Value):
         return value
 
     def truth(self, tr: Tracer) -> bool:
-        return self.length(tr) > 0
+        if self.whole or self._written or self._deleted or self.source is None:
+            return self.length(tr) > 0
+        return tr.guard_truth(self.source, bool(self.real))
 
     def length(self, tr: Tracer) -> int:
         if not self.whole and not self._written and not self._deleted:

@@ -9,7 +9,7 @@ import torch
 
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.symbolic import SymbolicValue, compute_symbolic
-from segue.guards.source import Computed, Item
+from segue.guards.source import Computed, Item, Pinned
 
 if TYPE_CHECKING:
     from segue.capture.rebuild import Rebuilder
@@ -150,6 +150,7 @@ class ListValue(SequenceValue):
         self.real = real
         self._items = items
         self._appended: list[Value] = []
+        self._popped = 0
         self._original: list[Value] = []
 
     def __repr__(self) -> str:
@@ -160,7 +161,7 @@ class ListValue(SequenceValue):
             assert self.source is not None
             tr.guard_length(self.source, len(self.real))
             self._original = [tr.wrap(x, Item(self.source, i)) for i, x in enumerate(self.real)]
-            self._items = [*self._original, *self._appended]
+            self._items = [*self._original[: len(self.real) - self._popped], *self._appended]
         return self._items
 
     def like(self, items: list[Value]) -> Value:
@@ -168,15 +169,31 @@ class ListValue(SequenceValue):
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         key = tr.look(key)
-        if self._items is None and key.is_constant() and not isinstance(key, SliceValue):
+        if self._items is None and not self._popped and key.is_constant() and not isinstance(key, SliceValue):
             index = tr.index_of(key)
             if 0 <= index < len(self.real):
                 assert self.source is not None
                 return tr.wrap(self.real[index], Item(self.source, index))
         return super().get_item(tr, key)
 
+    def truth(self, tr: Tracer) -> bool:
+        if self._items is not None or self.source is None or self._popped:
+            return bool(self.items(tr))
+        return bool(self._appended) or tr.guard_truth(self.source, bool(self.real))
+
+    def pop_last(self, tr: Tracer) -> Value | None:
+        """`list.pop()` on a list that nothing else was asked of; None if that cannot be told."""
+        if self._items is not None or self._appended or self.source is None or self._popped >= len(self.real):
+            return None
+        length = Computed(self.source, len, (self.source,))
+        self._popped += 1
+        tr.mutated(self)
+        tr.program.check("true", Computed(self.source, operator.ge, (length, Pinned(self._popped))))
+        place = Computed(self.source, operator.getitem, (self.source, Pinned(-self._popped)))
+        return tr.wrap(self.real[-self._popped], place)
+
     def symbolic_length(self, tr: Tracer) -> Value | None:
-        if self._items is not None or self.source is None:
+        if self._items is not None or self.source is None or self._popped:
             return None
         before = tr.symbolic_length(self.source, len(self.real))
         if before is None or not self._appended:
@@ -236,6 +253,8 @@ class ListValue(SequenceValue):
         assert self.source is not None
         target = to.program.fetch(self.source)
         if self._items is None:
+            for _ in range(self._popped):
+                to.program.call(list.pop, target)
             added = self._appended
         elif self._items[: len(self._original)] == self._original:
             added = self._items[len(self._original) :]
