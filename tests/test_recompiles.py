@@ -62,7 +62,7 @@ MOST = {
     "list": 2,
     "numbers": 2,
     "length": 3,
-    "keys": 3,
+    "keys": 4,
     "same key": 3,
     "text": 3,
 }
