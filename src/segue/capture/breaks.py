@@ -118,6 +118,12 @@ KINDS: dict[str, BreakKind] = {
             "Look at the error that is raised.",
         ),
         BreakKind(
+            "finaliser",
+            "an object of class {type}, which has __del__, is given up",
+            "The finaliser may run now, and it must run in the order of the program's other effects.",
+            "Nothing is wrong.",
+        ),
+        BreakKind(
             "order",
             "{operation} can fail after a tensor of the program has been written",
             "If it fails, what came before must have happened and what comes after must not: it begins a new graph.",

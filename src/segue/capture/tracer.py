@@ -221,6 +221,14 @@ class Tracer:
         if value.source is not None:
             self.written.setdefault(id(value), value)
 
+    def dropping(self, value: Value | None) -> None:
+        """A place gives up a value: if that may run a finaliser, it happens in the interpreter, at its time."""
+        if value is None:
+            return
+        cls = type(value.real) if value.real is not MISSING else getattr(value, "cls", object)
+        if hasattr(cls, "__del__") and not issubclass(cls, types.GeneratorType):
+            graph_break("finaliser", type=cls.__name__)
+
     # --- services ---------------------------------------------------------------------------------
 
     def truth(self, value: Value) -> bool:

@@ -36,6 +36,7 @@ def load_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("STORE_FAST")
 def store_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(value -- )"""
+    tr.dropping(frame.slots[i.arg])
     frame.slots[i.arg] = frame.pop()
 
 
@@ -44,6 +45,7 @@ def delete_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """( -- )"""
     if frame.slots[i.arg] is None:
         _unbound(tr, frame, i)
+    tr.dropping(frame.slots[i.arg])
     frame.slots[i.arg] = None
 
 

@@ -85,8 +85,12 @@ class DictValue(Value):
 
     def store(self, tr: Tracer, key: Any, key_value: Value, value: Value) -> None:
         """Write an entry by hash key."""
-        tr.mutated(self)
         old = self.entries.get(key)
+        if old is not None:
+            tr.dropping(old[1])
+        elif not self.whole and not isinstance(key, Value) and dict.__contains__(self.real, key):
+            tr.dropping(self._read(tr, key)[1])
+        tr.mutated(self)
         self.entries[key] = (old[0] if old else key_value, value)
         self._written.setdefault(key)
 
@@ -95,6 +99,7 @@ class DictValue(Value):
         value = self.find(tr, key)
         if value is None:
             return None
+        tr.dropping(value)
         tr.mutated(self)
         self.entries.pop(key, None)
         self._written.pop(key, None)

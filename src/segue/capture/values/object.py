@@ -185,9 +185,11 @@ class ExceptionValue(ObjectValue):
         tr.made_by_interpreter(self)
 
     def rebuild(self, to: Rebuilder) -> int:
+        if self.origin >= 0:  # raised during capture: only a raise by the interpreter gives it its traceback
+            to.impossible(self)
         if self.source is not None:
             return to.program.fetch(self.source)
-        if self.origin >= 0 or self.cause is not None or (self.fresh and self.fresh.entries):
+        if self.cause is not None or (self.fresh and self.fresh.entries):
             to.impossible(self)
         return to.program.call(self.cls, *(to.register(a) for a in self.args))
 

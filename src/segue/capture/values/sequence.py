@@ -207,7 +207,10 @@ class ListValue(SequenceValue):
 
     def replace(self, tr: Tracer, items: list[Value]) -> None:
         """Give the list new contents."""
-        self.items(tr)
+        kept = set(map(id, items))
+        for item in self.items(tr):
+            if id(item) not in kept:
+                tr.dropping(item)
         tr.mutated(self)
         self._items = items
 
