@@ -48,9 +48,7 @@ class LanguageModel(nn.Module):
         self.cells = nn.ModuleList(Cell(width, width) for _ in range(layers))
         self.head = nn.Linear(width, vocabulary)
 
-    def forward(
-        self, tokens: Tensor, states: list[State] | None = None
-    ) -> tuple[Tensor, list[State]]:
+    def forward(self, tokens: Tensor, states: list[State] | None = None) -> tuple[Tensor, list[State]]:
         batch, length = tokens.shape
         states = [cell.initial(batch) for cell in self.cells] if states is None else list(states)
         embedded = self.embed(tokens)

@@ -277,9 +277,7 @@ def f_strings(x, s):
     width = 8
     name = getattr(x, "__name__", x)
     first = f"{name} {s!r} {s!s:>5} {s!a:*<10} {name=} {{braces}} {record(s)}"
-    second = (
-        f"{'nested ' + f'{name!s:^{width}}'}|{x if isinstance(x, int) else 0:#06x}|{width:{'+'}d}"
-    )
+    second = f"{'nested ' + f'{name!s:^{width}}'}|{x if isinstance(x, int) else 0:#06x}|{width:{'+'}d}"
     return first, second, f"", f"{x:.2f}"
 
 

@@ -311,9 +311,7 @@ def tensor_unbound(x, bind):
         return x.exp()
 
 
-@tensor_case(
-    lambda: [((ramp(2), ramp(2)),), ({"x": ramp(2), "k": 3},), (ramp(2),), ([ramp(1)] * 3,)]
-)
+@tensor_case(lambda: [((ramp(2), ramp(2)),), ({"x": ramp(2), "k": 3},), (ramp(2),), ([ramp(1)] * 3,)])
 def tensor_match(value):
     match value:
         case (a, b):
@@ -421,9 +419,7 @@ def blocks():
     return torch.nn.Sequential(Block(3, 0.5), torch.nn.ReLU(), Block(3, -0.5))
 
 
-@tensor_case(
-    lambda: [(blocks(), ramp(2, 3)), (blocks().eval(), ramp(1, 3)), (blocks(), ramp(2, 2))]
-)
+@tensor_case(lambda: [(blocks(), ramp(2, 3)), (blocks().eval(), ramp(1, 3)), (blocks(), ramp(2, 2))])
 def tensor_modules(model, x):
     for i, layer in enumerate(model):
         x = layer(x) if i else layer(x) * 2

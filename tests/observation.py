@@ -78,16 +78,11 @@ def difference(expected: Any, got: Any, where: str = "") -> str | None:
     """Explain the first difference between two observations, None if there is none."""
     if type(expected) is type(got):
         if isinstance(expected, Observation | Raised):
-            pairs = (
-                (f.name, getattr(expected, f.name), getattr(got, f.name)) for f in fields(expected)
-            )
+            pairs = ((f.name, getattr(expected, f.name), getattr(got, f.name)) for f in fields(expected))
             found = (difference(a, b, f"{where}.{name}" if where else name) for name, a, b in pairs)
             return next(filter(None, found), None)
         if isinstance(expected, tuple) and len(expected) == len(got):
-            found = (
-                difference(a, b, f"{where}[{i}]")
-                for i, (a, b) in enumerate(zip(expected, got, strict=True))
-            )
+            found = (difference(a, b, f"{where}[{i}]") for i, (a, b) in enumerate(zip(expected, got, strict=True)))
             return next(filter(None, found), None)
         if expected == got:
             return None
@@ -104,9 +99,7 @@ class Snapshot:
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
-        self.kept: list[
-            Any
-        ] = []  # numbered objects stay alive: their ids must not be given to others
+        self.kept: list[Any] = []  # numbered objects stay alive: their ids must not be given to others
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, enum.Enum):
@@ -119,9 +112,7 @@ class Snapshot:
             return self.named(value)
         if id(value) in self.numbers:
             return ("again", self.numbers[id(value)])
-        if not isinstance(
-            value, tuple | frozenset
-        ):  # an equal constant may or may not be the same object
+        if not isinstance(value, tuple | frozenset):  # an equal constant may or may not be the same object
             self.numbers[id(value)] = len(self.numbers)
             self.kept.append(value)
         return self.content(value)

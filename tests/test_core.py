@@ -38,9 +38,7 @@ def runner(
     compiler = Scripted()
     state = compiler.states[target.__code__] = FunctionState(target.__code__)
     assert state.entry is not None
-    state.entry.segments.append(
-        _core.Segment(steps, _core.Segment.RETURN, n_registers, options.get("failed"))
-    )
+    state.entry.segments.append(_core.Segment(steps, _core.Segment.RETURN, n_registers, options.get("failed")))
     state.entry.is_open = False
     return _core.Entry(target, compiler)
 

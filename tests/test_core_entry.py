@@ -40,9 +40,7 @@ def spying(function: Any, *bound: Any) -> tuple[_core.Entry, list[Any]]:
 # --- binding
 
 
-def make_function(
-    positional_only: int, either: int, keyword_only: int, defaults: int, star: bool, stars: bool
-) -> Any:
+def make_function(positional_only: int, either: int, keyword_only: int, defaults: int, star: bool, stars: bool) -> Any:
     """A function with such parameters that returns what each of its argument slots holds."""
     names = [f"a{i}" for i in range(positional_only + either)]
     first_default = len(names) - min(defaults, len(names))
@@ -78,9 +76,7 @@ keywords = st.dictionaries(
 
 @settings(max_examples=400, deadline=None)
 @given(functions, st.lists(st.integers(), max_size=6), keywords)
-def test_arguments_are_bound_as_python_binds_them(
-    function: Any, args: list[int], kwargs: dict[str, int]
-) -> None:
+def test_arguments_are_bound_as_python_binds_them(function: Any, args: list[int], kwargs: dict[str, int]) -> None:
     entry, seen = spying(function)
     try:
         expected = function(*args, **kwargs)

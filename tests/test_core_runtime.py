@@ -180,8 +180,7 @@ def test_exceptions_keep_their_traceback(versions: bool) -> None:
     with pytest.raises(ZeroDivisionError) as expected:
         outer(1)
     shown = [
-        [(f.name, f.lineno) for f in traceback.extract_tb(info.value.__traceback__)][1:]
-        for info in (raised, expected)
+        [(f.name, f.lineno) for f in traceback.extract_tb(info.value.__traceback__)][1:] for info in (raised, expected)
     ]
     assert shown[0] == shown[1] and len(shown[0]) == 2
 
@@ -315,10 +314,7 @@ def test_threads_have_compilers_of_their_own() -> None:
 
     recorders = [Recorder(), Recorder(versions=False)]
     targets = [*(_core.Entry(work, recorder) for recorder in recorders), work]
-    threads = [
-        threading.Thread(target=thread, args=(str(i), function))
-        for i, function in enumerate(targets)
-    ]
+    threads = [threading.Thread(target=thread, args=(str(i), function)) for i, function in enumerate(targets)]
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

@@ -21,7 +21,8 @@ FILES = {module.__file__ for module in MODULES}
 class Leaver:
     """A compiler whose segments do nothing: each leaves at its gate for the instruction there.
 
-    With `grows`, a function starts without gates but those after the yields of a generator, and each miss puts gates after its instruction,
+    With `grows`, a function starts without gates but those after the yields of a generator, and each miss puts gates
+    after its instruction,
     so that frames of older versions transfer to newer ones all the time.
     """
 

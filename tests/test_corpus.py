@@ -99,9 +99,7 @@ def test_aliasing_is_part_of_an_observation() -> None:
 
 def test_exception_chain_and_lines_are_part_of_an_observation() -> None:
     (chain,) = [case for case in CORPUS if case.name == "handler_that_raises"]
-    raised, raised_from = (
-        observe(chain.function, args).exception for args in chain.make_args()[:2]
-    )
+    raised, raised_from = (observe(chain.function, args).exception for args in chain.make_args()[:2])
     assert raised.context.type == "KeyError"
     assert [name for name, _ in raised.context.traceback] == ["handler_that_raises", "fail"]
     assert (raised.cause, raised.suppress_context) == (("NoneType", None), False)

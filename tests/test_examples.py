@@ -104,9 +104,7 @@ def test_lstm_cell_agrees_with_pytorch() -> None:
         reference.bias_hh[5:10] = 1.0  # the forget gate's head start
     x = torch.randn(4, 3)
     hidden, memory = torch.randn(4, 5), torch.randn(4, 5)
-    torch.testing.assert_close(
-        tuple(cell(x, lstm.State(hidden, memory))), reference(x, (hidden, memory))
-    )
+    torch.testing.assert_close(tuple(cell(x, lstm.State(hidden, memory))), reference(x, (hidden, memory)))
 
 
 def test_digits_are_read(capsys: pytest.CaptureFixture[str]) -> None:

@@ -364,9 +364,7 @@ def test_a_parametrization_registered_later(through) -> None:
     module = nn.Linear(3, 3)
     twin = segue.compile(module)
     before = twin(X) - module.bias
-    parametrize.register_parametrization(
-        module if through == "module" else twin, "weight", Double()
-    )
+    parametrize.register_parametrization(module if through == "module" else twin, "weight", Double())
     assert torch.equal(twin.weight, module.weight)
     assert torch.allclose(twin(X) - module.bias, before * 2)
 

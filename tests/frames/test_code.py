@@ -56,9 +56,7 @@ def test_positions_and_handlers_are_those_of_the_function() -> None:
         for ours, native in zip(code.instructions, kept, strict=True):
             assert tuple(ours.position) == tuple(native.positions or ())
             handlers = [e for e in entries if e.start <= native.offset < e.end]
-            assert [ours.handler] == (
-                [(index_at[e.target], e.depth, e.lasti) for e in handlers] or [None]
-            )
+            assert [ours.handler] == ([(index_at[e.target], e.depth, e.lasti) for e in handlers] or [None])
 
 
 def test_jump_targets_are_indices() -> None:
@@ -174,9 +172,7 @@ def test_stack_effects_agree_with_the_compiler(opname: str) -> None:
         push_null = opname == "LOAD_GLOBAL" and bool(arg & 1)
         for taken in [False, True] if op in opcode.hasjrel else [False]:
             after = shape_after(before, plain, arg, push_null, taken)
-            expected = dis.stack_effect(
-                op, arg if op >= opcode.HAVE_ARGUMENT else None, jump=taken if taken else False
-            )
+            expected = dis.stack_effect(op, arg if op >= opcode.HAVE_ARGUMENT else None, jump=taken if taken else False)
             expected = known[opname](arg) if opname in known else expected
             assert len(after) - len(before) == expected, (opname, arg, taken)
 
@@ -355,9 +351,7 @@ def test_long_functions() -> None:
     assert code.instructions[header.target].argval == "v299"
     assert code.instructions[header.target - 1].target == loop.header
     assert [i.argval for i in code.instructions if i.opname == "LOAD_CONST"][299] == 1299.5
-    assert all(
-        i.kwnames == ("key",) for i in code.instructions if i.opname == "CALL" and i.arg == 2
-    )
+    assert all(i.kwnames == ("key",) for i in code.instructions if i.opname == "CALL" and i.arg == 2)
 
 
 def test_of_is_cached_by_identity_while_the_code_lives() -> None:

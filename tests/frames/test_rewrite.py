@@ -52,9 +52,7 @@ def run(
     """The version of a function, called like the function."""
     code = Code.of(function.__code__)
     version = build_version(code, gates, exits, landing)
-    copy = types.FunctionType(
-        version, function.__globals__, function.__name__, None, function.__closure__
-    )
+    copy = types.FunctionType(version, function.__globals__, function.__name__, None, function.__closure__)
     signature = inspect.signature(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -68,11 +66,7 @@ def run(
 def find(function: Callable[..., Any], opname: str, argval: object = None) -> int:
     """The index of the first such instruction."""
     code = Code.of(function.__code__)
-    return next(
-        i.index
-        for i in code.instructions
-        if i.opname == opname and (argval is None or i.argval == argval)
-    )
+    return next(i.index for i in code.instructions if i.opname == opname and (argval is None or i.argval == argval))
 
 
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: case.name)
@@ -206,14 +200,10 @@ def test_every_pad_goes_to_its_own_place(n_exits: int) -> None:
     exec(f"def steps(done):\n{body}\n    return done", namespace)
     steps = namespace["steps"]
     code = Code.of(steps.__code__)
-    starts = [i.index for i in code.instructions if i.opname == "LOAD_FAST" and i.argval == "done"][
-        :n_exits
-    ]
+    starts = [i.index for i in code.instructions if i.opname == "LOAD_FAST" and i.argval == "done"][:n_exits]
     exits = [Exit(index, at_gate=False) for index in starts]
     for number in range(n_exits):
-        assert run(steps, exits=exits, landing=Leave(number, ()))([]) == list(
-            range(number, n_exits)
-        )
+        assert run(steps, exits=exits, landing=Leave(number, ()))([]) == list(range(number, n_exits))
 
 
 def test_a_pad_puts_back_values_and_nulls() -> None:

@@ -99,9 +99,7 @@ class Torturer:
         return True
 
 
-def do_nothing(
-    locals: tuple[Any, ...], stack: tuple[Any, ...], exit: int, note: Callable[[], bool]
-) -> _core.Segment:
+def do_nothing(locals: tuple[Any, ...], stack: tuple[Any, ...], exit: int, note: Callable[[], bool]) -> _core.Segment:
     """A segment that fetches locals and stack and puts them back, for the same slots bound."""
     fetches: list[tuple[Any, ...]] = [("predicate", note, ())]
     effects: list[tuple[Any, ...]] = []
@@ -154,9 +152,7 @@ def torture(case: Case) -> Outcome:
     return outcome
 
 
-def torture_at(
-    case: Case, gates: Sequence[int], expected: Sequence[Observation], outcome: Outcome
-) -> bool:
+def torture_at(case: Case, gates: Sequence[int], expected: Sequence[Observation], outcome: Outcome) -> bool:
     """Compare all calls of a case with gates at the given places; whether any gate was reached."""
     torturer = Torturer(case.function, gates)
     where = str(gates[0]) if len(gates) == 1 else "everywhere"
@@ -184,9 +180,7 @@ def main(names: Iterable[str]) -> int:
         print(f"no such case: {', '.join(sorted(unknown))}")
         return 2
     columns = "{:<36} {:>10} {:>8} {:>10} {:>9} {:>11}"
-    print(
-        columns.format("function", "boundaries", "reached", "transfers", "passages", "differences")
-    )
+    print(columns.format("function", "boundaries", "reached", "transfers", "passages", "differences"))
     total = Outcome("total", 0)
     for case in CORPUS:
         if wanted and case.name not in wanted:

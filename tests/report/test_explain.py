@@ -85,9 +85,7 @@ def test_coverage_counts_what_ran_outside_and_where() -> None:
     assert (explanation.operations_inside, explanation.operations_outside) == (3, 9)
     assert explanation.coverage == 0.25
     assert {o.operation.strip("_") for o in explanation.outside} == {"cos", "sin", "add"}
-    assert {(o.file, o.line, o.times) for o in explanation.outside} == {
-        (__file__, line_of(outside, "torch.cos"), 3)
-    }
+    assert {(o.file, o.line, o.times) for o in explanation.outside} == {(__file__, line_of(outside, "torch.cos"), 3)}
 
 
 def test_coverage_of_a_function_without_tensor_work_is_1() -> None:

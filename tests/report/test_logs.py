@@ -45,9 +45,7 @@ def test_a_topic_goes_to_standard_error(monkeypatch, capsys, topic, says, unlike
     assert says in err and unlike not in err
 
 
-def test_a_program_with_its_own_logging_gets_the_records_and_nothing_is_printed(
-    capsys, caplog
-) -> None:
+def test_a_program_with_its_own_logging_gets_the_records_and_nothing_is_printed(capsys, caplog) -> None:
     with config.patch(log="recompiles"), caplog.at_level(logging.INFO, logger="segue"):
         compiled = segue.compile(broken)
         compiled(X)

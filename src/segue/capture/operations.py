@@ -15,7 +15,8 @@ DATA_READERS = frozenset(("item", "tolist", "numpy", "__bool__", "__int__", "__f
 
 NOT_OPERATIONS = frozenset(
     """
-    storage_offset as_strided as_strided_copy backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ set_ resize_ resize_as_
+    storage_offset as_strided as_strided_copy
+    backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ set_ resize_ resize_as_
     share_memory_ is_shared data_ptr storage untyped_storage storage_type _typed_storage pin_memory record_stream
     __array__ __dlpack__ __dlpack_device__ __reduce__ __reduce_ex__ __setstate__ __deepcopy__ apply_ map_ map2_
     to_sparse to_dense coalesce _coalesced_ sparse_mask as_subclass _make_subclass _make_wrapper_subclass rename

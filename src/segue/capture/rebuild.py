@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from segue import _core
 from segue.capture.values.base import Lazy, Value
 from segue.capture.values.function import CellValue, FunctionValue
+from segue.capture.values.object import ExceptionValue
 
 if TYPE_CHECKING:
     from torch import fx
@@ -55,9 +56,9 @@ class Rebuilder:
 
     def impossible(self, value: Value) -> NoReturn:
         """The value cannot be made; the instruction that made it is given to the interpreter instead."""
-        origin = getattr(value, "origin", -1)
-        cls = value.python_type(self.tr).__name__
-        self.tr.give_back(origin if origin >= 0 else value.born, f"a {cls}")
+        if isinstance(value, ExceptionValue):
+            self.tr.made_by_interpreter(value)
+        self.tr.give_back(value.born, f"a {value.python_type(self.tr).__name__}")
 
     def output(self, tensor: TensorValue) -> int:
         """A tensor that the graph returns."""

@@ -373,11 +373,13 @@ class Tracer:
 
     def made_by_interpreter(self, value: ExceptionValue) -> NoReturn:
         """Begin again, leaving to the interpreter the instruction that raises this exception."""
-        self.give_back(value.origin if value.origin >= 0 else value.born, f"an exception of class {value.cls.__name__}")
+        if value.origin >= 0:
+            self.give_back(value.origin, value.cls.__name__, "raise")
+        self.give_back(value.born, f"an exception of class {value.cls.__name__}")
 
-    def give_back(self, index: int, what: str) -> NoReturn:
+    def give_back(self, index: int, what: str, kind: str = "rebuild") -> NoReturn:
         """Begin again with a break at a root instruction whose result cannot be rebuilt."""
-        site = BreakSite("rebuild", KINDS["rebuild"].reason.format(what=what), self._frames_at(index))
+        site = BreakSite(kind, KINDS[kind].reason.format(what=what, type=what), self._frames_at(index))
         if index < 0 or index in self.marks:
             raise CannotRebuild(what)
         self.marks[index] = site
