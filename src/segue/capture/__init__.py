@@ -135,6 +135,7 @@ class _Attempt:
             return self._leave(frame, left, initial_handled)
         if tr.graph.n_operations == 0:
             return self._captured(None, [], [], None)
+        tr.check_abandoned()
         rebuilder = Rebuilder(tr)
         returned = rebuilder.register(result)
         self._write_back(rebuilder)
@@ -183,6 +184,7 @@ class _Attempt:
         place = Exit(left.index, left.at_gate, left.site)
         if tr.graph.n_operations == 0:
             return self._captured(None, [], [], place)
+        tr.check_abandoned()
         rebuilder = Rebuilder(tr)
         results: list[Step] = []
         for value in frame.stack:

@@ -33,7 +33,9 @@ def call_function(tr: Tracer, function: FunctionValue, args: list[Value], kwargs
     slots: list[Value | None] = [*bound, *([None] * (len(code.localsplus) - len(bound)))]
     frame = Frame(code, slots, function)
     if flags & _GENERATOR:
-        return GeneratorValue(frame, born=tr.here)
+        made = GeneratorValue(frame, born=tr.here)
+        tr.generators.append(made)
+        return made
     return tr.run_inlined(frame)
 
 

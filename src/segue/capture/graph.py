@@ -136,7 +136,7 @@ class GraphBuilder:
         fakes = [self._fake(tr, a, symbolic) for a in args], {k: self._fake(tr, v, symbolic) for k, v in kwargs.items()}
         versions = [(v, v.fake._version) for v in _tensors(args, kwargs) if not v.fake.is_inference()]
         result = self._run_fake(tr, kind, target, name, *fakes)
-        if self.mutates_inputs and not tr.limits.fullgraph and tr.failure_is_noticed() and _may_fail(name, args):
+        if self.mutates_inputs and not tr.limits.fullgraph and _may_fail(name, args):
             graph_break("order", operation=name)
         node = self.graph.create_node(
             kind,

@@ -122,6 +122,8 @@ def _slice(tr: Tracer, obj: Any, source: Source) -> Value:
 
 
 def _range(tr: Tracer, obj: Any, source: Source) -> Value:
+    if any(tr.has_changed(Attr(source, part), getattr(obj, part)) for part in ("start", "stop", "step")):
+        return ObjectValue(range, source, obj)  # what iterates over it runs in place
     return Known(obj, source)
 
 

@@ -21,6 +21,7 @@ from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, Lea
 from segue.capture.operations import is_tensor_operation
 from segue.capture.values.base import MISSING, Lazy, Value
 from segue.capture.values.function import FunctionValue
+from segue.capture.values.iterator import GeneratorValue
 from segue.capture.values.known import PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, SetValue
 from segue.capture.values.object import ExceptionValue
@@ -68,6 +69,7 @@ class Tracer:
         self.written: dict[int, Value] = {}
         self.looked: list[Value] = []
         self._tracked: dict[int, tuple[Any, Value]] = {}
+        self.generators: list[GeneratorValue] = []
         self._overlays: dict[int, DictValue] = {}
         self._iterations: dict[tuple[int, int], int] = {}
         self._entered: set[int] = set()
@@ -186,7 +188,7 @@ class Tracer:
         elif isinstance(obj, range):
             self.program.check("type_is", source, range)
             for part in ("start", "stop", "step"):
-                self.program.check("equals", Attr(source, part), getattr(obj, part))
+                self.guard_value(Attr(source, part), getattr(obj, part))
         elif isinstance(obj, torch.device):
             self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
         else:
@@ -201,6 +203,10 @@ class Tracer:
         """The container at a source is empty or not, as now."""
         self.program.check("true" if truth else "false", Computed(source, bool, (source,)))
         return truth
+
+    def has_changed(self, source: Source, value: Any) -> bool:
+        """Whether the number at a source has changed between calls."""
+        return self._symbolic(source, value)
 
     def symbolic_length(self, source: Source, n: int) -> Value | None:
         """The length of a container as a symbolic number, if it has changed between calls."""
@@ -226,7 +232,11 @@ class Tracer:
         if value is None:
             return
         cls = type(value.real) if value.real is not MISSING else getattr(value, "cls", object)
-        if hasattr(cls, "__del__") and not issubclass(cls, types.GeneratorType):
+        if issubclass(cls, types.GeneratorType):
+            left_half_way = value.real is not MISSING and value.real.gi_frame is not None
+        else:
+            left_half_way = hasattr(cls, "__del__")
+        if left_half_way:
             graph_break("finaliser", type=cls.__name__)
 
     # --- services ---------------------------------------------------------------------------------
@@ -358,7 +368,6 @@ class Tracer:
     def raise_value(self, cls: type[BaseException], args: list[Value]) -> NoReturn:
         """Raise an exception of the program."""
         value = ExceptionValue(cls, args)
-        value.context = self.handled
         value.origin = self.here
         value.born = self.here
         raise Raised(value)
@@ -390,11 +399,13 @@ class Tracer:
         code = self.root.code
         return [(code.original, code.instructions[max(index, 0)])]
 
-    # --- events while frames run ------------------------------------------------------------------
+    def check_abandoned(self) -> None:
+        """Generators that are dropped half-way close at once in eager Python: such ones are made by the interpreter."""
+        for generator in self.generators:
+            if generator.started and not generator.finished and generator.frame.suspended_inside_handler():
+                self.give_back(generator.born, "a generator that is left half-way")
 
-    def failure_is_noticed(self) -> bool:
-        """Whether the program can tell at which operation a graph failed: it handles it, or has had other effects."""
-        return bool(self.written) or any(f.current is not None and f.current.handler for f in self.frames)
+    # --- events while frames run ------------------------------------------------------------------
 
     def enter_operation(self) -> None:
         """An operation is about to run on fake tensors: its in-place effect on them cannot be taken back."""

@@ -178,17 +178,6 @@ class InstanceDict(Child):
 
 
 @source_class
-class TypeOf(Child):
-    """The type of a value."""
-
-    def step(self, dst: int, base: int) -> Step:
-        return ("type_of", dst, base)
-
-    def __str__(self) -> str:
-        return f"type({self.parent})"
-
-
-@source_class
 class Item(Child):
     """An item of a list or tuple."""
 

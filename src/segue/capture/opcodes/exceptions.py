@@ -30,7 +30,6 @@ def raise_varargs(tr: Tracer, frame: Frame, i: Instruction) -> None:
     if cause is not None:
         cause = tr.look(cause)
         exception.cause = cause if isinstance(cause, Known) and cause.real is None else _exception(tr, cause)
-    exception.context = tr.handled
     raise Raised(exception)
 
 

@@ -22,6 +22,7 @@ def no_operation(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("POP_TOP")
 def pop_top(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(value -- )"""
+    tr.dropping(frame.stack[-1])
     frame.pop()
 
 

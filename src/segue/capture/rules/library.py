@@ -127,6 +127,11 @@ def _contains(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(tr.look(args[0]).contains(tr, args[1]))
 
 
+@rule(vars(itertools.chain)["from_iterable"])
+def _chain_from_iterable(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.call(tr.pinned(polyfills.chain_from_iterable), args[1:], kwargs)
+
+
 @rule(weakref.ReferenceType.__call__)
 def _dereference(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     reference = tr.look(args[0])

@@ -349,9 +349,3 @@ def set_issuperset(self: Any, other: Any, /) -> bool:
         if item not in self:
             return False
     return True
-
-
-def itemgetter_call(items: tuple[Any, ...], obj: Any) -> Any:
-    if len(items) == 1:
-        return obj[items[0]]
-    return tuple([obj[item] for item in items])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from segue.capture.breaks import graph_break
-from segue.capture.values.base import MISSING, Lazy, Value
+from segue.capture.values.base import MISSING, Value
 from segue.guards.source import Attr, DictItem, InstanceDict, Pinned
 
 if TYPE_CHECKING:
@@ -166,8 +166,3 @@ class Known(Value):
 def is_stable(module: types.ModuleType) -> bool:
     """Whether the attributes of a module are taken as fixed."""
     return module.__name__.partition(".")[0] in STABLE_MODULES
-
-
-def plain(value: Value) -> Any:
-    """The object of a value that is known without a guard, for messages."""
-    return value.real if isinstance(value, (Known, Lazy)) else value

@@ -166,7 +166,6 @@ class ExceptionValue(ObjectValue):
     def __init__(self, cls: type, args: list[Value], source: Source | None = None, real: Any = MISSING) -> None:
         super().__init__(cls, source, real)
         self.args = args
-        self.context: Value | None = None
         self.cause: Value | None = None
         self.origin = -1
 
