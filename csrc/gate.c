@@ -160,14 +160,16 @@ miss(Gate *gate, Site *site, PyObject *compiler, Result *result)
     return verdict;
 }
 
-/* Modes that the program itself has pushed see every operation: only the interpreter does that. */
+/* Modes that the program itself has pushed, and torch.jit.trace, see every operation: only the
+   interpreter does that. */
 static int
 modes_allow(Site *site)
 {
     if (torch_state_measure_modes(site) < 0) {
         return -1;
     }
-    return (site->function_modes == 0 || site->function_modes == current.function_modes) &&
+    return !site->is_traced &&
+           (site->function_modes == 0 || site->function_modes == current.function_modes) &&
            (site->dispatch_modes == 0 || site->dispatch_modes == current.dispatch_modes);
 }
 

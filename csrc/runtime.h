@@ -151,6 +151,7 @@ typedef struct {
     Py_ssize_t depth;
     Frame *frame;                                /* NULL at the entry */
     Py_ssize_t function_modes, dispatch_modes; /* torch's mode stacks */
+    bool is_traced;                            /* torch.jit.trace is recording operations */
 } Site;
 
 typedef enum {

@@ -11,6 +11,7 @@ typedef struct {
 
 static Fact function_modes = {.name = "function modes", .path = "_C._len_torch_function_stack"};
 static Fact dispatch_modes = {.name = "dispatch modes", .path = "_C._len_torch_dispatch_stack"};
+static Fact tracing_state = {.name = "tracing", .path = "_C._get_tracing_state"};
 static Fact any_autocast = {.name = "autocast", .path = "_C._is_any_autocast_enabled"};
 
 static Fact facts[] = {
@@ -50,10 +51,17 @@ torch_state_measure_modes(Site *site)
     if (!is_set_up) {
         return 0;
     }
-    return ask_number(&function_modes, &site->function_modes) < 0 ||
-                   ask_number(&dispatch_modes, &site->dispatch_modes) < 0
-               ? -1
-               : 0;
+    if (ask_number(&function_modes, &site->function_modes) < 0 ||
+        ask_number(&dispatch_modes, &site->dispatch_modes) < 0) {
+        return -1;
+    }
+    PyObject *state = ask(&tracing_state);
+    if (state == NULL) {
+        return -1;
+    }
+    site->is_traced = state != Py_None;
+    Py_DECREF(state);
+    return 0;
 }
 
 /* ---- autocast */
@@ -236,7 +244,7 @@ find_autocast_devices(PyObject *torch)
 int
 torch_state_setup(PyObject *torch)
 {
-    Fact *all[] = {&function_modes, &dispatch_modes, &any_autocast};
+    Fact *all[] = {&function_modes, &dispatch_modes, &tracing_state, &any_autocast};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (resolve_fact(torch, all[i]) < 0) {
             return -1;

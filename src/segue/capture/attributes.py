@@ -74,6 +74,8 @@ def default_get(tr: Tracer, value: Value, name: str) -> Value:
     cls = value.python_type(tr)
     attribute = lookup(cls, name)
     tr.guard_class(cls, name)
+    for method in ("__get__", "__set__", "__delete__"):
+        tr.guard_class(type(attribute), method)
     if attribute is not MISSING and is_data_descriptor(attribute):
         return bind(tr, attribute, value, cls, name)
     own = value.own_attribute(tr, name)

@@ -124,10 +124,22 @@ KINDS: dict[str, BreakKind] = {
             "Nothing is wrong.",
         ),
         BreakKind(
+            "frame-access",
+            "the function asks for its own frame object",
+            "A frame object shows lines and locals as the function runs: the whole function runs in the interpreter.",
+            "Move the call of sys._getframe() or inspect.currentframe() into a helper function.",
+        ),
+        BreakKind(
             "order",
             "{operation} can fail after a tensor of the program has been written",
             "If it fails, what came before must have happened and what comes after must not: it begins a new graph.",
             "Nothing is wrong; write to tensors after operations that can fail.",
+        ),
+        BreakKind(
+            "operator-warning",
+            "{operation} warns",
+            "The operation is executed by PyTorch itself so that its warning names the user's line.",
+            "Look at the warning that is shown.",
         ),
         BreakKind(
             "raise",

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -38,11 +41,24 @@ class CaptureMode(FakeTensorMode):
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Silence PyTorch's log of failing fake operations: they are left to PyTorch itself, which reports them."""
-    before = _log.disabled
+def quiet() -> Iterator[list[object]]:
+    """Keep fake operations from telling the user anything; gives the list of warnings that they wanted to show.
+
+    What an operation has to say, error or warning, PyTorch says when the interpreter runs it, at the user's line.
+    """
+    noticed: list[object] = []
+    thread, show, disabled = threading.get_ident(), warnings.showwarning, _log.disabled
+
+    def note(*args: Any, **kwargs: Any) -> None:
+        if threading.get_ident() == thread:
+            noticed.append(args[0])
+        else:
+            show(*args, **kwargs)
+
     _log.disabled = True
+    warnings.showwarning = note
     try:
-        yield
+        yield noticed
     finally:
-        _log.disabled = before
+        warnings.showwarning = show
+        _log.disabled = disabled

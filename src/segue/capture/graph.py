@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch._subclasses import fake_tensor
 
-from segue.capture.breaks import graph_break
+from segue.capture.breaks import GraphBreak, graph_break
 from segue.capture.calls import name_of
 from segue.capture.fake import CaptureMode, quiet
 from segue.capture.values.base import MISSING, Value
@@ -166,10 +166,17 @@ class GraphBuilder:
     def _run_fake(self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tr.enter_operation()
         try:
-            with quiet(), self.fake_mode:
+            globals().pop("__warningregistry__", None)  # a warning counts as new each time
+            with quiet() as noticed, self.fake_mode:
                 if kind == "call_method":
-                    return getattr(args[0], target)(*args[1:], **kwargs)
-                return target(*args, **kwargs)
+                    result = getattr(args[0], target)(*args[1:], **kwargs)
+                else:
+                    result = target(*args, **kwargs)
+            if noticed:
+                graph_break("operator-warning", operation=name)
+            return result
+        except GraphBreak:
+            raise
         except fake_tensor.DynamicOutputShapeException:
             graph_break("data-dependent-shape", operation=name)
         except _DATA_DEPENDENT:

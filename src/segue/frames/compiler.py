@@ -46,6 +46,9 @@ from segue.report.events import Event, EventLog, Place
 
 logger = logging.getLogger("segue")
 
+_FRAME_ACCESS = frozenset(("_getframe", "currentframe"))
+"""Names by which a function gets hold of its frame, which must then be its one and only."""
+
 _capturing = threading.RLock()
 """One capture at a time: threads that miss at one gate would all make the same segment."""
 
@@ -108,6 +111,9 @@ class Compiler:
             return None
         if is_left_alone(code) or not _is_compiled(Code.of(code)):
             return None
+        if _FRAME_ACCESS.intersection(code.co_names):
+            self._note_skip(code, "frame-access", f"{code.co_qualname} asks for its own frame object")
+            return None
         state = self._states.get(id(code))
         if state is None:
             state = self._states.setdefault(id(code), FunctionUnderWay(code))
@@ -139,7 +145,7 @@ class Compiler:
         stack: tuple[Any, ...],
     ) -> _core.Segment | None:
         """Capture a segment for the state at a gate; None to go on in the interpreter."""
-        if stance.current() == "eager_on_recompile" or torch._C._get_tracing_state() is not None:
+        if stance.current() == "eager_on_recompile":
             return None
         state = gate.state
         assert isinstance(state, FunctionUnderWay)
@@ -152,6 +158,8 @@ class Compiler:
         except (GraphBreakError, RecompileError, RecompileLimitWarning):
             raise
         except Exception as e:
+            if _is_the_users(e):
+                raise
             self._failed(state, gate, e)
             return None
 
@@ -374,6 +382,14 @@ def _place_of_call(state: FunctionUnderWay, gate: _core.Gate, locals: tuple[Any,
         if forward is not None:
             return Place(forward.co_filename, forward.co_firstlineno, None, None, None, forward.co_qualname)
     return Place.of(code, position)
+
+
+def _is_the_users(error: Exception) -> bool:
+    """Whether the program's own code raised an error while Segue worked: a signal handler, for example."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    return innermost is not None and not is_left_alone(innermost.tb_frame.f_code)
 
 
 def _is_open_place(code: Code, index: int) -> bool:

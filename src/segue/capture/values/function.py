@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
 from segue.capture.values.base import MISSING, Value
-from segue.guards.source import Attr, CellContents, Item, Pinned
+from segue.guards.source import Attr, CellContents, Item
 
 if TYPE_CHECKING:
     from segue.capture.rebuild import Rebuilder
@@ -101,8 +101,7 @@ class FunctionValue(Value):
     @staticmethod
     def of(tr: Tracer, function: types.FunctionType, source: Source) -> FunctionValue:
         """The value of a function of the program; guards its code."""
-        if not isinstance(source, Pinned):
-            tr.program.check_is(Attr(source, "__code__"), function.__code__)
+        tr.program.check_is(Attr(source, "__code__"), function.__code__)
         defaults, cells = Attr(source, "__defaults__"), Attr(source, "__closure__")
         keyword = Attr(source, "__kwdefaults__")
         return FunctionValue(

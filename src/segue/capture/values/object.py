@@ -55,7 +55,7 @@ class ObjectValue(Value):
                 return own
         if is_slot(descriptor, name):
             return self._slot(tr, descriptor, name)
-        if self.source is not None:
+        if self.source is not None and _is_settled(self.cls, name):
             return tr.wrap(_safe_getattr(self.real, name, self.cls), Attr(self.source, name))
         return super().special_attribute(tr, descriptor, name)
 
@@ -191,6 +191,17 @@ class ExceptionValue(ObjectValue):
         if self.cause is not None or (self.fresh and self.fresh.entries):
             to.impossible(self)
         return to.program.call(self.cls, *(to.register(a) for a in self.args))
+
+
+_SETTLED_MODULES = ("numpy", "torch", "datetime", "re", "decimal", "_decimal", "uuid")
+"""Where C types come from whose attributes do not change while a program runs."""
+
+
+def _is_settled(cls: type, name: str) -> bool:
+    """Whether an attribute that a C type computes may be read at the gate instead of at its place."""
+    if issubclass(cls, BaseException):
+        return name != "__traceback__"
+    return cls.__module__.partition(".")[0] in _SETTLED_MODULES
 
 
 def is_slot(descriptor: Any, name: str) -> bool:
