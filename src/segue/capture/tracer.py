@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -32,6 +33,12 @@ from segue.guards.program import Program
 from segue.guards.source import Attr, Computed, Pinned, Source
 
 V = TypeVar("V", bound=Value)
+
+
+def _is_watched(obj: Any) -> bool:
+    """Whether a weak reference can tell when an instance of a user's class goes away."""
+    is_instance = not isinstance(obj, (type, torch.Tensor, torch.nn.Module, types.FunctionType, types.ModuleType))
+    return obj is not MISSING and is_instance and weakref.getweakrefcount(obj) > 0
 
 
 def _length(source: Source) -> Source:
@@ -235,7 +242,7 @@ class Tracer:
         if issubclass(cls, types.GeneratorType):
             left_half_way = value.real is not MISSING and value.real.gi_frame is not None
         else:
-            left_half_way = hasattr(cls, "__del__")
+            left_half_way = hasattr(cls, "__del__") or _is_watched(value.real)
         if left_half_way:
             graph_break("finaliser", type=cls.__name__)
 

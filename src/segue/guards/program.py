@@ -145,7 +145,10 @@ def describe(step: Step, names: Mapping[int, str] | None = None) -> str:
     text = template(*args) if template is not None else f"{name} " + ", ".join(_show(a) for a in args)
     if not names:
         return text
-    return re.sub(r"\br(\d+)\b", lambda found: names.get(int(found[1]), found[0]), text)
+    return re.sub(_QUOTED_OR_REGISTER, lambda found: names.get(int(found[1] or -1), found[0]), text)
+
+
+_QUOTED_OR_REGISTER = r"""'[^']*'|"[^"]*"|\br(\d+)\b"""
 
 
 def _show(value: Any) -> str:

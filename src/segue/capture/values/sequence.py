@@ -24,6 +24,11 @@ def symbolic_item(tr: Tracer, container: Value, key: SymbolicValue) -> Value:
         try:
             found = container.real[key.real]
         except (IndexError, KeyError, TypeError):
+            if isinstance(container, SequenceValue) and type(key.real) is int and key.real >= len(container.real):
+                length = Computed(source, len, (source,))
+                tr.program.check("true", Computed(key.source, operator.ge, (key.source, length)))
+                kind = "list" if isinstance(container, ListValue) else "tuple"
+                tr.raise_error(IndexError, f"{kind} index out of range")
             return container.get_item(tr, tr.constant(key.concrete(tr)))
         return tr.wrap(found, Computed(key.source, operator.getitem, (source, key.source)))
     if source is not None and not tr.limits.fullgraph:

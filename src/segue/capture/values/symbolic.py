@@ -6,6 +6,7 @@ is Python's to the last bit.  Only what decides something (a branch, a shape) is
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,11 @@ class SymbolicValue(Value):
 
 def compute_symbolic(tr: Tracer, function: Callable[..., Any], *operands: Value) -> Value:
     """The value of a pure `function(*operands)`; at least one operand is symbolic."""
+    if function is divmod:
+        from segue.capture.values.sequence import TupleValue
+
+        parts = (operator.floordiv, operator.mod)
+        return TupleValue([compute_symbolic(tr, part, *operands) for part in parts])
     result = function(*(o.real if isinstance(o, SymbolicValue) else o.concrete(tr) for o in operands))
     sources = tuple(o.source if isinstance(o, SymbolicValue) else Pinned(o.concrete(tr)) for o in operands)
     if type(result) not in SYMBOLIC_TYPES:
