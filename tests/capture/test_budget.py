@@ -1,4 +1,4 @@
-"""The budget of one capture: past it the segment ends with a break that says so, and the next one goes on from there."""
+"""The budget of one capture: past it the segment ends with a break that says so, and another goes on from there."""
 
 from __future__ import annotations
 
