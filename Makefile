@@ -22,7 +22,7 @@ demo: environment
 	$(BIN)/python -m segue demo $(ARGS)
 
 test: environment
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 $(ARGS)
 
 lint: environment
 	$(BIN)/ruff check .

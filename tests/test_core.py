@@ -230,7 +230,7 @@ CONSTANTS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("constant", CONSTANTS, ids=repr)
+@pytest.mark.parametrize("constant", CONSTANTS, ids=lambda constant: type(constant).__name__)
 def test_equals_tells_constants_apart(constant: Any) -> None:
     check = holds(("equals", 0, constant))
     assert [other for other in CONSTANTS if check(other)] == [constant]
@@ -462,7 +462,7 @@ MALFORMED: list[tuple[list[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("steps", "message"), MALFORMED, ids=lambda x: str(x)[:60])
+@pytest.mark.parametrize(("steps", "message"), MALFORMED, ids=[f"program {i}" for i in range(len(MALFORMED))])
 def test_malformed_programs_are_refused(steps: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _core.Segment([*steps, RETURN], _core.Segment.RETURN, 3)
