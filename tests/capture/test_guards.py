@@ -110,6 +110,20 @@ def method_shadowed_by_the_instance() -> Changing:
     return lambda x: layer.forward(x), change
 
 
+def code_of_a_method_replaced() -> Changing:
+    """As tools do that reload modules in place."""
+
+    class Layer:
+        def forward(self, x):
+            return torch.sin(x)
+
+    def change():
+        Layer.forward.__code__ = (lambda self, x: torch.cos(x)).__code__
+
+    layer = Layer()
+    return lambda x: layer.forward(x), change
+
+
 def method_of_a_base_overridden() -> Changing:
     class Base:
         def scale(self):
@@ -274,6 +288,7 @@ CLASSES = [
     a_name_that_the_metaclass_gets,
     method_replaced,
     method_shadowed_by_the_instance,
+    code_of_a_method_replaced,
     method_of_a_base_overridden,
     class_attribute,
     class_attribute_removed,
