@@ -318,6 +318,22 @@ def test_callbacks_of_weak_references() -> None:
         assert difference(expected, got) is None
 
 
+def test_a_weak_reference_dies_with_the_last_local() -> None:
+    class Thing:
+        pass
+
+    def f(x):
+        thing = Thing()
+        reference = weakref.ref(thing, lambda gone: record("gone"))
+        y = torch.sin(x)
+        record(reference() is thing)
+        del thing
+        record(reference())
+        return torch.cos(y)
+
+    assert_same(f, X, calls=3)
+
+
 # --- caches ---------------------------------------------------------------------------------------
 
 

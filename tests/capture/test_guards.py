@@ -58,6 +58,24 @@ def getter_of_a_descriptor() -> Changing:
     return lambda x: x * holder.value, change
 
 
+def a_descriptor_that_becomes_a_data_descriptor() -> Changing:
+    """What the instance holds under the name is hidden from then on."""
+
+    class Constant:
+        def __get__(self, instance, owner):
+            return 1000
+
+    class Holder:
+        value = Constant()
+
+    def change():
+        Constant.__set__ = lambda self, instance, value: None
+
+    holder = Holder()
+    holder.__dict__["value"] = 1
+    return lambda x: x * holder.value, change
+
+
 def property_of_a_metaclass() -> Changing:
     class Meta(type):
         @property
@@ -284,6 +302,7 @@ def value_of_an_enum_member() -> Changing:
 
 CLASSES = [
     getter_of_a_descriptor,
+    a_descriptor_that_becomes_a_data_descriptor,
     property_of_a_metaclass,
     a_name_that_the_metaclass_gets,
     method_replaced,

@@ -23,7 +23,7 @@ MORE = 4
 
 
 def division(x, n):
-    return x + n // 3, n // -3, n % 5, n % -5, n / 4
+    return x + n // 3, n // -3, n % 5, n % -5, divmod(n, 7), n / 4
 
 
 def powers_and_shifts(x, n):
@@ -299,9 +299,20 @@ def a_table_of_lists(x, n):
     return torch.cos(x)
 
 
+def past_the_end(x, n):
+    weights = [0.5] * (n // 2)
+    for i in range(n):
+        try:
+            x = torch.tanh(x) * weights[i]
+        except IndexError:
+            x = torch.sigmoid(x)
+        segue.graph_break()
+    return torch.cos(x)
+
+
 @pytest.mark.parametrize(
     "loop",
-    [reading_backwards, two_lists, a_tuple_of_pairs, a_table_of_lists],
+    [reading_backwards, two_lists, a_tuple_of_pairs, a_table_of_lists, past_the_end],
     ids=lambda f: f.__name__,
 )
 def test_a_container_indexed_by_the_number_of_a_loop(loop) -> None:

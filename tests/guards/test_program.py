@@ -276,3 +276,4 @@ def test_only_what_is_checked_has_a_name() -> None:
 def test_a_register_is_not_taken_for_another_that_begins_alike() -> None:
     assert describe(("is", 1, 10), {1: "x"}) == "check x is r10"
     assert describe(("is", 1, 10), {1: "x", 10: "y.r1"}) == "check x is y.r1"
+    assert describe(("equals", 0, "r1"), {0: "x", 1: "y"}) == "check x == 'r1'"
