@@ -175,7 +175,7 @@ class _Attempt:
                 self.tr.unbound.add(slot)
             return None
         source = Local(slot, name)
-        if isinstance(obj, types.CellType) and kind == "cell" and self.request.index > 0:
+        if type(obj) is types.CellType and kind == "cell" and self.request.index > 0:
             return CellValue.of(self.tr, obj, source)
         return self.tr.wrap(obj, source)
 
@@ -235,7 +235,7 @@ class _Attempt:
             for other in self.tr.looked:
                 if other is value or isinstance(other, TensorValue) or type(other) is not type(value):
                     continue
-                if isinstance(other.source, Pinned) or type(other.real) is not type(value.real):
+                if type(other.real) is not type(value.real):
                     continue
                 assert value.source is not None and other.source is not None
                 if _fixed(value.source) and _fixed(other.source):
@@ -283,8 +283,8 @@ _HANDLED = Computed(Pinned(None), sys.exception, ())
 
 
 def _fixed(source: Source) -> bool:
-    """Whether two such sources can never hold one object: globals and cells of the running function."""
-    return isinstance(source, (Globals, Closure))
+    """Whether two such sources can never hold one object, or hold the same at each run."""
+    return isinstance(source, (Globals, Closure, Pinned))
 
 
 def _class_steps(tr: Tracer) -> list[Step]:

@@ -287,7 +287,7 @@ def _convert(
         return {k: again(v) for k, (_, v) in value.load(tr).items()}
     if isinstance(value, Known) and isinstance(value.real, (*CONSTANT_TYPES, torch.finfo, type, range)):
         return value.concrete(tr)
-    if value.real is not MISSING and isinstance(value.real, torch.Tensor):
+    if value.real is not MISSING and issubclass(type(value.real), torch.Tensor):
         graph_break("unsupported-tensor", what=f"a tensor of class {type(value.real).__name__}")
     graph_break("unsupported-operation", operation="a tensor operation", types=value.python_type(tr).__name__)
 

@@ -282,8 +282,10 @@ def _equal_dicts(tr: Tracer, a: DictValue, b: DictValue) -> bool:
 def same_or_equal(tr: Tracer, a: Value, b: Value) -> bool:
     """The comparison that containers make: identity, then equality."""
     a, b = tr.look(a), tr.look(b)
-    if a is b and not isinstance(a, Known):
+    if a is b:
         return True
+    if type(a.real) is float and type(b.real) is float and a.real != a.real and b.real != b.real:
+        graph_break("unsupported-operation", operation="comparison by identity", types="nan")
     return tr.truth(compare(tr, "==", a, b))
 
 

@@ -38,17 +38,20 @@ Maker = Callable[["Tracer", Any, "Source"], Value]
 
 
 def realise(tr: Tracer, obj: Any, source: Source) -> Value:
-    """The value of an object, with its type guarded."""
+    """The value of an object, with its type guarded.
+
+    `isinstance` is not asked of the object: its class may answer by code of its own.
+    """
     cls = type(obj)
-    if cls in PRIMITIVES or (cls not in MAKERS and isinstance(obj, _KNOWN)):
+    if cls in PRIMITIVES or (cls not in MAKERS and issubclass(cls, _KNOWN)):
         return Known(obj, source)
-    if not isinstance(source, Pinned) and not isinstance(obj, torch.Tensor):
+    if not isinstance(source, Pinned) and not issubclass(cls, torch.Tensor):
         tr.program.check("type_is", source, cls)
     maker = MAKERS.get(cls)
     if maker is not None:
         return maker(tr, obj, source)
     for base, make in BASES:
-        if isinstance(obj, base):
+        if issubclass(cls, base):
             made = make(tr, obj, source)
             if made is not None:
                 return made

@@ -37,8 +37,15 @@ V = TypeVar("V", bound=Value)
 
 def _is_watched(obj: Any) -> bool:
     """Whether a weak reference can tell when an instance of a user's class goes away."""
-    is_instance = not isinstance(obj, (type, torch.Tensor, torch.nn.Module, types.FunctionType, types.ModuleType))
+    is_instance = not issubclass(type(obj), (type, torch.Tensor, torch.nn.Module, types.FunctionType, types.ModuleType))
     return obj is not MISSING and is_instance and weakref.getweakrefcount(obj) > 0
+
+
+def _holds_finalised(obj: Any) -> bool:
+    """Whether giving up a plain container gives up objects with finalisers."""
+    if type(obj) is dict:
+        return any(hasattr(type(item), "__del__") for item in obj.values())
+    return type(obj) in (list, tuple, set) and any(hasattr(type(item), "__del__") for item in obj)
 
 
 def _length(source: Source) -> Source:
@@ -152,7 +159,7 @@ class Tracer:
 
     def instance_dict(self, owner: Value, real: Any, source: Source) -> DictValue:
         """The `__dict__` of an instance of the program."""
-        return self.namespace(real.__dict__, source)
+        return self.namespace(object.__getattribute__(real, "__dict__"), source)
 
     def namespace(self, real: dict[str, Any], source: Source) -> DictValue:
         """A dict of names that the program owns: globals or an instance dict."""
@@ -192,11 +199,11 @@ class Tracer:
             if type(obj) in (int, float, str):
                 self.guarded_facts[source] = obj
             self.program.check("equals", source, obj)
-        elif isinstance(obj, range):
+        elif type(obj) is range:
             self.program.check("type_is", source, range)
             for part in ("start", "stop", "step"):
                 self.guard_value(Attr(source, part), getattr(obj, part))
-        elif isinstance(obj, torch.device):
+        elif type(obj) is torch.device:
             self.program.check_plain("predicate", obj.__eq__, (self.program.fetch(source),))
         else:
             self.program.check_is(source, obj)
@@ -242,7 +249,7 @@ class Tracer:
         if issubclass(cls, types.GeneratorType):
             left_half_way = value.real is not MISSING and value.real.gi_frame is not None
         else:
-            left_half_way = hasattr(cls, "__del__") or _is_watched(value.real)
+            left_half_way = hasattr(cls, "__del__") or _is_watched(value.real) or _holds_finalised(value.real)
         if left_half_way:
             graph_break("finaliser", type=cls.__name__)
 

@@ -193,7 +193,7 @@ def _super(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         cls, instance = tr.look(args[0]).concrete(tr), tr.look(args[1])
     else:
         cls, instance = _implicit_super(tr)
-    start = instance.concrete(tr) if isinstance(instance.real, type) else instance.python_type(tr)
+    start = instance.concrete(tr) if issubclass(type(instance.real), type) else instance.python_type(tr)
     if cls not in start.__mro__:
         tr.raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
     return SuperValue(cls, instance, start)

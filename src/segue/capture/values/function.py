@@ -279,7 +279,7 @@ class SuperValue(Value):
         for cls in mro[mro.index(self.cls) + 1 :]:
             if name in cls.__dict__:
                 tr.guard_class(self.start, name)
-                owner = None if isinstance(self.instance.real, type) else self.instance
+                owner = None if issubclass(type(self.instance.real), type) else self.instance
                 return bind(tr, cls.__dict__[name], owner, self.start, name)
         tr.raise_error(AttributeError, f"'super' object has no attribute '{name}'")
 

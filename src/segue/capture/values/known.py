@@ -153,8 +153,6 @@ class Known(Value):
                     graph_break("unsupported-attribute", name=name, type=f"module {module.__name__}", verb="read")
                 return tr.pinned(found)
             tr.raise_error(AttributeError, f"module {module.__name__!r} has no attribute {name!r}")
-        if is_stable(module):
-            return tr.pinned(found)
         return tr.wrap(found, DictItem(InstanceDict(self.source or Pinned(module)), name))
 
     def rebuild(self, to: Rebuilder) -> int:
