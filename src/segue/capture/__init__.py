@@ -137,8 +137,8 @@ class _Attempt:
             return self._captured(None, [], [], None)
         tr.check_abandoned()
         rebuilder = Rebuilder(tr)
-        returned = rebuilder.register(result)
         self._write_back(rebuilder)
+        returned = rebuilder.register(result)
         return self._finish(rebuilder, [*self._handled(rebuilder, initial_handled), ("result", returned)], None)
 
     def _root_frame(self) -> Frame:
@@ -186,11 +186,11 @@ class _Attempt:
             return self._captured(None, [], [], place)
         tr.check_abandoned()
         rebuilder = Rebuilder(tr)
+        self._write_back(rebuilder)  # first: an iterator must see its container as it then is
         results: list[Step] = []
         for value in frame.stack:
             results.append(("result", None if value is NULL else rebuilder.register(value)))
         stores = self._stores(frame, left.index, rebuilder)
-        self._write_back(rebuilder)
         stores += self._handled(rebuilder, initial_handled)
         return self._finish(rebuilder, [*stores, *results], place)
 
