@@ -53,7 +53,7 @@ def test_a_setting_is_assigned_under_its_older_name() -> None:
         ("suppress_errors", 1, TypeError, "takes bool, not 1 (int)"),
         ("break_at", 3, TypeError, "takes a callable or None"),
         ("log", "brakes", ValueError, "did you mean 'breaks'?"),
-        ("log", "noise", ValueError, "breaks, recompiles, graph, segments, all"),
+        ("log", "noise", ValueError, "breaks, recompiles, graph, segments, loops, llvm, timing, all"),
     ],
 )
 def test_what_cannot_be_set_is_explained(name, value, error, says) -> None:
@@ -67,7 +67,7 @@ def test_what_cannot_be_set_is_explained(name, value, error, says) -> None:
 
 def test_all_topics() -> None:
     with config.patch(log="all"):
-        assert config.log == "breaks,recompiles,graph,segments"
+        assert config.log == "breaks,recompiles,graph,segments,loops,llvm,timing"
 
 
 def test_settings_are_listed() -> None:

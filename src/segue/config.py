@@ -39,11 +39,24 @@ class Settings:
     """Instructions that one capture may look at before it leaves off with a break."""
     inline_depth: int = 120
     """How deep calls are inlined."""
+    cache: bool = True
+    """Keep compiled code on disk for later processes."""
+    cache_dir: str = ""
+    """Where to keep it; empty for the user's cache directory."""
+    cache_bytes: int = 1 << 30
+    """How much to keep; what was used longest ago goes first."""
+    codegen_level: int = 2
+    """How much work LLVM's code generator does for better code, 0 to 3."""
+    vector_bits: int = 0
+    """The size of the vectors in generated code: 128, 256 or 512; 0 for the widest that the machine has."""
     log: str = ""
-    """What to log, comma separated: breaks, recompiles, graph, segments, or all."""
+    """What to log, comma separated: breaks, recompiles, graph, segments, loops, llvm, timing, or all."""
     break_at: Callable[[Any, int], bool] | None = None
     """For tests: break before every instruction for which `break_at(Code, index)` is true."""
 
+
+CHOICES = {"codegen_level": (0, 1, 2, 3), "vector_bits": (0, 128, 256, 512)}
+"""The values that some settings are limited to."""
 
 ALIASES = {"cache_size_limit": "recompile_limit"}
 """Older names of settings."""
@@ -67,6 +80,8 @@ def _checked(name: str, value: Any) -> Any:
         raise TypeError(f"segue.config.{name} takes {expected}, not {value!r} ({type(value).__name__})")
     if type(value) is int and value < 0:
         raise ValueError(f"segue.config.{name} is a count and cannot be {value}; the default is {default}")
+    if value not in CHOICES.get(name, (value,)):
+        raise ValueError(f"segue.config.{name} is one of {', '.join(map(str, CHOICES[name]))}, not {value}")
     if name == "log":
         topics = logs.topics_of(value)
         logs.show(topics)

@@ -9,7 +9,7 @@ from segue.arguments import alternatives
 
 logger = logging.getLogger("segue")
 
-TOPICS = ("breaks", "recompiles", "graph", "segments")
+TOPICS = ("breaks", "recompiles", "graph", "segments", "loops", "llvm", "timing")
 """What `config.log` can ask for."""
 
 
