@@ -75,7 +75,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn("read", f"cannot read {path}: {error}")
+            self._warn("disk", f"cannot read {path}: {error}")
             return None
         image = _unpacked(name, data)
         if image is None:
@@ -97,7 +97,7 @@ class Store:
             if self._is_time_to_evict():
                 evict(self.objects, config.cache_bytes)
         except OSError as error:
-            self._warn("write", f"cannot write to {self.root}: {error}")
+            self._warn("disk", f"cannot write to {self.root}: {error}")
 
     def _path(self, name: str) -> Path:
         return self.objects / name[:2] / f"{name}.o"
@@ -145,7 +145,7 @@ def evict(folder: Path, limit: int) -> None:
 
 
 def _files(folder: Path) -> list[os.DirEntry[str]]:
-    found = []
+    found: list[os.DirEntry[str]] = []
     for part in os.scandir(folder):
         if part.is_dir(follow_symlinks=False):
             found += os.scandir(part.path)

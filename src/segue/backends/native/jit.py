@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
 import os
 import re
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from segue import config
@@ -22,9 +24,8 @@ from segue.report.logs import logger
 class Code:
     """Machine code in memory.  It is unmapped when this object dies: whoever keeps an address keeps this too."""
 
-    def __init__(self, tracker: Any, linker: Any) -> None:
+    def __init__(self, tracker: Any) -> None:
         self._tracker = tracker
-        self._linker = linker  # held by what was linked with it, so that it goes last
 
     def address(self, name: str) -> int:
         """Where a symbol is.
@@ -84,7 +85,9 @@ def emit_object(text: str, target: Target) -> bytes:
     Raises:
         RuntimeError: LLVM does not accept the text.
     """
-    return bytes(_machine(target, config.codegen_level).emit_object(_parse(text, target)))
+    machine = _machine(target, config.codegen_level)
+    with _parsed(text, target, machine) as module:
+        return bytes(machine.emit_object(module))
 
 
 def emit_assembly(text: str, target: Target) -> str:
@@ -93,16 +96,26 @@ def emit_assembly(text: str, target: Target) -> str:
     Raises:
         RuntimeError: LLVM does not accept the text.
     """
-    return str(_machine(target, config.codegen_level).emit_assembly(_parse(text, target)))
+    machine = _machine(target, config.codegen_level)
+    with _parsed(text, target, machine) as module:
+        return str(machine.emit_assembly(module))
 
 
-def _parse(text: str, target: Target) -> Any:
-    # A context of its own: types and constants live as long as their context.
-    module = _llvm().parse_assembly(text, _llvm().create_context())
-    module.verify()
-    module.triple = target.triple
-    module.data_layout = str(_machine(target, config.codegen_level).target_data)
-    return module
+@contextlib.contextmanager
+def _parsed(text: str, target: Target, machine: Any) -> Iterator[Any]:
+    """A module in a context of its own, as types and constants live as long as their context.
+
+    Both are closed by hand: the garbage collector might close the context first, and LLVM would crash.
+    """
+    with contextlib.ExitStack() as stack:
+        context = _llvm().create_context()
+        stack.callback(context.close)
+        module = _llvm().parse_assembly(text, context)
+        stack.callback(module.close)
+        module.verify()
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        yield module
 
 
 def _link_cached(image: bytes, text: str, symbols: Sequence[str]) -> Code | None:
@@ -122,9 +135,10 @@ def _link(image: bytes, text: str, symbols: Sequence[str]) -> Code:
     for name, address in declared.items():
         if address:
             builder.import_symbol(name, address)
-    linker = _linker()
+    with _making:
+        linker = _linker()
     try:
-        return Code(builder.link(linker, f"segue.{next(_numbers)}"), linker)
+        return Code(builder.link(linker, f"segue.{next(_numbers)}"))
     except RuntimeError as error:
         absent = [name for name, address in declared.items() if not address]
         raise RuntimeError(f"{error} (not in PyTorch's libraries: {absent})" if absent else str(error)) from None
@@ -144,9 +158,13 @@ def _llvm() -> Any:
     return binding
 
 
+_making = threading.Lock()
+
+
 @functools.cache
 def _linker() -> Any:
-    return _llvm().create_lljit_compiler(use_jit_link=True, suppress_errors=True)  # errors are raised, too
+    """The only linker, which therefore outlives all that it linked; to be called under a lock."""
+    return _llvm().create_lljit_compiler(use_jit_link=True)
 
 
 @functools.cache
