@@ -23,6 +23,8 @@ class Module:
 
     functions: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
+    has_fma: bool = True
+    """Whether the target multiplies and adds in one instruction."""
 
     def declare(self, name: str, result: str, parameters: Sequence[str]) -> None:
         """Make an external function or intrinsic known."""

@@ -1,0 +1,55 @@
+"""The functions of the maths library, inline: polynomials on as many lanes as the caller computes with.
+
+A call of a library function would spill every vector register, and takes vectors of one width only. Float results are
+within 2 units in the last place over the whole range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from segue.backends.native.maths import error, exponential, logarithm
+from segue.backends.native.maths.values import Binary, Unary, Value, fma
+from segue.backends.native.text import Lanes
+
+__all__ = ["FLOAT", "FLOAT2", "NAMES", "call", "fma"]
+
+_UNARY: dict[str, Unary] = {
+    "erf": error.erf,
+    "exp": exponential.exp,
+    "log": logarithm.log,
+    "sigmoid": exponential.sigmoid,
+    "sqrt": Value.sqrt,
+    "tanh": exponential.tanh,
+}
+_BINARY: dict[str, Binary] = {}
+
+
+def _unary(kernel: Unary) -> Callable[[Lanes, str], str]:
+    return lambda lanes, x: kernel(Value(lanes, "float", x)).name
+
+
+def _binary(kernel: Binary) -> Callable[[Lanes, str, str], str]:
+    return lambda lanes, x, y: kernel(Value(lanes, "float", x), Value(lanes, "float", y)).name
+
+
+FLOAT: dict[str, Callable[[Lanes, str], str]] = {name: _unary(kernel) for name, kernel in _UNARY.items()}
+FLOAT2: dict[str, Callable[[Lanes, str, str], str]] = {name: _binary(kernel) for name, kernel in _BINARY.items()}
+NAMES = frozenset(FLOAT) | frozenset(FLOAT2)
+
+
+def call(lanes: Lanes, name: str, element: str, *operands: str) -> str:
+    """Write a function of the maths library.
+
+    Args:
+        lanes: where to write it.
+        name: one of `NAMES`.
+        element: `float` or `double`.
+        operands: one or two.
+
+    Returns:
+        The name of the result.
+    """
+    if name in FLOAT:
+        return FLOAT[name](lanes, *operands)
+    return FLOAT2[name](lanes, *operands)
