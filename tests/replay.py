@@ -1,0 +1,173 @@
+"""Recordings made and run: a reference executor of ATen graphs, and its comparison with the captured graph."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import segue
+from segue.graphs.aten import AtenGraph, Buffer, Call, Number, View, views_in
+from segue.graphs.recorder import record
+
+
+def captured(function: Callable[..., Any], *args: Any, calls: int = 1) -> list[tuple[torch.fx.GraphModule, list[Any]]]:
+    """The graphs that a call is captured as, each with its inputs before the graph ran.
+
+    Args:
+        calls: how often to call it, each time with every float argument one more: they become inputs of the graph.
+    """
+    graphs = []
+
+    def backend(gm: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        graphs.append((gm, clones(examples)))
+        return gm.forward
+
+    compiled = segue.compile(function, backend=backend)
+    for call in range(calls):
+        compiled(*(a + call if type(a) is float else a for a in args))
+    return graphs
+
+
+def recorded(function: Callable[..., Any], *args: Any) -> AtenGraph:
+    """The recording of a function that is captured as one graph."""
+    ((gm, examples),) = captured(function, *args)
+    return record(gm, examples)
+
+
+def clones(values: Any) -> Any:
+    """Copies of tensors, those with a common storage in a common copy."""
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def clone(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return copy.deepcopy(value)
+        if value.layout is not torch.strided:
+            return value.clone()
+        old = value.untyped_storage()
+        new = storages.setdefault(old._cdata, None) or old.clone()
+        storages[old._cdata] = new
+        with torch.no_grad():
+            made = torch.empty(0, dtype=value.dtype).set_(new, value.storage_offset(), value.shape, value.stride())
+        return made.requires_grad_(value.requires_grad)
+
+    return [clone(v) for v in values]
+
+
+def replay(graph: AtenGraph, inputs: list[Any]) -> list[Any]:
+    """Execute an ATen graph on real memory, one operation after the other.
+
+    Every tensor is made by `as_strided` from its buffer.  Results have to have the sizes and strides that were recorded.
+    """
+    memory: dict[Buffer, Any] = {}
+    for description, value in zip(graph.inputs, inputs, strict=True):
+        memory[description.buffer] = value
+    for call in graph.calls:
+        run_call(call, memory)
+    outputs = [materialise(o, memory) for o in graph.outputs]
+    return [o if i is None else inputs[i] for o, i in zip(outputs, graph.same_as_input, strict=True)]
+
+
+def run_call(call: Call, memory: dict[Buffer, Any]) -> None:
+    result = call.op(*materialise(call.args, memory), **materialise(call.kwargs, memory))
+    results = list(flatten(result)) if call.op._schema.returns else []
+    assert len(results) == len(call.results), call
+    for got, view in zip(results, call.results, strict=True):
+        if view is None:
+            continue
+        if view.buffer not in memory and view.buffer.constant is None:
+            memory[view.buffer] = got
+        assert (got.dtype, got.shape) == (view.dtype, view.sizes), f"{call} gives {got.dtype}{list(got.shape)}"
+        strides = [(s, t) for s, t, n in zip(got.stride(), view.strides, view.sizes, strict=True) if n > 1]
+        assert got.numel() == 0 or all(s == t for s, t in strides), f"{call} gives strides {got.stride()}"
+        assert got.untyped_storage().nbytes() >= view.buffer.size * view.dtype.itemsize, call
+
+
+def materialise(value: Any, memory: dict[Buffer, Any]) -> Any:
+    """Arguments with real tensors and numbers in place of views and numbers."""
+    if isinstance(value, View):
+        return tensor_of(value, memory)
+    if isinstance(value, Number):
+        return memory[value.buffer]
+    if isinstance(value, (tuple, list)):
+        return type(value)(materialise(v, memory) for v in value)
+    if isinstance(value, dict):
+        return {k: materialise(v, memory) for k, v in value.items()}
+    return value
+
+
+def tensor_of(view: View, memory: dict[Buffer, Any]) -> torch.Tensor:
+    known = view.buffer.constant if view.buffer.constant is not None else memory[view.buffer]
+    base = known.detach()
+    start = 0 if view.buffer.constant is not None or is_input(known) else -base.storage_offset()
+    return base.as_strided(view.sizes, view.strides, base.storage_offset() + start + view.offset)
+
+
+def is_input(tensor: torch.Tensor) -> bool:
+    return getattr(tensor, "is_replay_input", False)
+
+
+def flatten(result: Any) -> Iterator[Any]:
+    if isinstance(result, (tuple, list)):
+        for item in result:
+            yield from flatten(item)
+    else:
+        yield result
+
+
+def check_replay(function: Callable[..., Any], *args: Any, calls: int = 1) -> list[AtenGraph]:
+    """Capture, record and replay; results, inputs afterwards and random numbers must be those of the captured graph."""
+    graphs = []
+    for gm, examples in captured(function, *args, calls=calls):
+        plain, replayed = clones(examples), clones(examples)
+        graph = record(gm, examples)
+        torch.manual_seed(7)
+        with torch.no_grad():
+            expected = gm(*plain)
+        after = torch.get_rng_state()
+        torch.manual_seed(7)
+        for value in replayed:
+            if isinstance(value, torch.Tensor):
+                value.is_replay_input = True
+        with torch.no_grad():
+            got = replay(graph, replayed)
+        assert torch.equal(after, torch.get_rng_state())
+        compare(got, expected)
+        compare(replayed, plain)
+        for same, output in zip(graph.same_as_input, expected, strict=True):
+            assert (same is not None) == any(output is p for p in plain)
+        check_sharing(graph, expected)
+        graphs.append(graph)
+    assert graphs, "nothing was captured"
+    return graphs
+
+
+def compare(got: Any, expected: Any) -> None:
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        if not isinstance(b, torch.Tensor):
+            assert type(a) is type(b) and a == b
+            continue
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert torch.equal(a, b) or torch.allclose(a, b, rtol=0, atol=0, equal_nan=True), (a - b).abs().max()
+        assert [s for s, n in zip(a.stride(), a.shape) if n > 1] == [s for s, n in zip(b.stride(), b.shape) if n > 1]
+
+
+def check_sharing(graph: AtenGraph, expected: Any) -> None:
+    """Outputs share a buffer in the recording when they share memory in the run."""
+    pairs = [(v, t) for v, t in zip(graph.outputs, expected, strict=True) if isinstance(v, View)]
+    for v, t in pairs:
+        for w, u in pairs:
+            assert (v.buffer is w.buffer) == (t.untyped_storage()._cdata == u.untyped_storage()._cdata)
+
+
+def names(graph: AtenGraph) -> list[str]:
+    """The operations of a graph, as in `add.Tensor`."""
+    return [str(c.op).removeprefix("aten.") for c in graph.calls]
+
+
+def buffers(graph: AtenGraph) -> set[Buffer]:
+    """All buffers that the operations of a graph use."""
+    return {v.buffer for c in graph.calls for v in views_in((c.args, c.kwargs, [r for r in c.results if r]))}
