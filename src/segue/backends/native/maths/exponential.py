@@ -14,15 +14,11 @@ from segue.backends.native.maths.values import Value
 ROUND = 1.5 * 2**23
 LN2_HIGH, LN2_LOW = 0.693145751953125, 1.42860682030941723e-6
 
-_EXP = (1.0, 1.0, 0.499999941143, 0.166664287848, 0.0416680167062, 0.00837437130977, 0.00138433924573)
-"""e^r on |r| <= 0.3475, relative error 2^-28.9."""
+_EXP = (0.499999941143, 0.166664287848, 0.0416680167062, 0.00837437130977, 0.00138433924573)
+"""(e^r - 1 - r) / r^2 on |r| <= 0.3475; e^r then has a relative error of 2^-28.9."""
 
 _EXPM1 = (0.499999981286, 0.166665423474, 0.041667205244, 0.00836669213588, 0.0013882478118)
 """(e^r - 1 - r) / r^2 on |r| <= 0.3475; e^r - 1 then has a relative error of 2^-26.2."""
-
-_TANH_P = (0.999999999823, 0.137584271014, 0.00397432822511, 3.08579791844e-5, 4.82833177962e-8)
-_TANH_Q = (1.0, 0.470917596156, 0.0276135464139, 0.000414598740761, 1.56166457098e-6, 6.88786254942e-10)
-"""tanh x = x P(x^2) / Q(x^2) on |x| <= 9.02, relative error 2^-27.9; all are positive, so nothing cancels."""
 
 
 def exp(x: Value) -> Value:
@@ -38,10 +34,19 @@ def sigmoid(x: Value) -> Value:
 
 
 def tanh(x: Value) -> Value:
-    """The hyperbolic tangent, as a rational function; it rounds to 1 beyond 9.02."""
-    x = x.at_least(-9.02).at_most(9.02)
-    square = x * x
-    return x * square.polynomial(_TANH_P) / square.polynomial(_TANH_Q)
+    """The hyperbolic tangent, as (e^2x - 1) / (e^2x + 1); it rounds to 1 beyond 9.02."""
+    magnitude = abs(x).at_most(9.02)
+    t = expm1_between(magnitude + magnitude)
+    return (t / (t + 2.0)).signed(x)
+
+
+def expm1_between(x: Value) -> Value:
+    """e^x - 1 of values within about [-87, 88], exact in relation to the result."""
+    shifted = x.mul_add(1 / math.log(2), ROUND + 127)
+    n = shifted - (ROUND + 127)
+    r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x))
+    scale = (shifted.bits() << 23).as_float()
+    return (r * r).mul_add(r.polynomial(_EXPM1), r).mul_add(scale, scale - 1.0)
 
 
 def _scaled_exp(x: Value) -> Value:
@@ -53,4 +58,4 @@ def _scaled_exp(x: Value) -> Value:
     biased = shifted.bits()
     half = (biased >> 1) << 23
     rest = (biased << 23) - half
-    return r.polynomial(_EXP) * half.as_float() * rest.as_float()
+    return ((r * r).mul_add(r.polynomial(_EXP), r) + 1.0) * half.as_float() * rest.as_float()

@@ -70,12 +70,21 @@ class Value:
         return self._with(fma(self.lanes, self.element, self.name, self.like(factor).name, self.like(term).name))
 
     def polynomial(self, coefficients: Sequence[float]) -> Value:
-        """The polynomial in this value, by Horner's rule; the coefficients start with the constant one."""
-        *rest, last = coefficients
-        result = self.like(last)
-        for coefficient in reversed(rest):
-            result = result.mul_add(self, coefficient)
-        return result
+        """The polynomial in this value, the coefficients starting with the constant one.
+
+        Estrin's scheme keeps the chain of dependent instructions short; the last step is Horner's, for one rounding
+        error of the size of the result instead of two.
+        """
+        constant, *terms = coefficients
+        return self._estrin(terms).mul_add(self, constant) if terms else self.like(constant)
+
+    def _estrin(self, terms: Sequence[Operand]) -> Value:
+        power = self
+        while len(terms) > 1:
+            pairs = zip(terms[::2], terms[1::2], strict=False)
+            terms = [*(power.mul_add(high, low) for low, high in pairs), *(terms[-1:] if len(terms) % 2 else [])]
+            power = power * power if len(terms) > 1 else power
+        return self.like(terms[0])
 
     def sqrt(self) -> Value:
         """The square root, correctly rounded."""
@@ -101,6 +110,11 @@ class Value:
     def with_sign_of(self, other: Value) -> Value:
         """This magnitude with the other sign."""
         return self._with(self.lanes.intrinsic("llvm.copysign", self.element, self.name, other.name))
+
+    def signed(self, other: Value) -> Value:
+        """This non-negative value with the other sign."""
+        sign = other.bits() & (1 << (31 if self.element == "float" else 63))
+        return (self.bits() | sign).as_float()
 
     def at_most(self, bound: float) -> Value:
         """The smaller of the two; NaN stays (the order of operands makes this one instruction on x86)."""
