@@ -1,0 +1,79 @@
+"""Registration of operations that compute each element from the elements at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from segue.backends.native.ir import cast
+from segue.backends.native.rules.context import Context, NoLowering, rule, value
+from segue.backends.native.rules.formula import Value
+from segue.backends.native.rules.types import compute_dtype, floating, promoted
+from segue.graphs.aten import Number, View
+
+Formula = Callable[..., Value]
+"""formula(*args): tensors and numbers come as Values, all of the dtype to compute in, or None; others as they are."""
+
+TENSOR_TYPES = ("Tensor", "Optional[Tensor]")
+NUMBER_TYPES = ("number", "Optional[number]", "float", "Optional[float]")
+PROMOTING = frozenset("self other exponent min max".split())
+"""The names of number parameters that count for the common dtype; others, like alpha, are converted to it."""
+
+
+def pointwise(names: str, floats: bool = False, exact: bool = False) -> Callable[[Formula], Formula]:
+    """Register a formula for overloads.
+
+    Args:
+        names: the overloads.
+        floats: integers are computed in the default dtype.
+        exact: numbers and 0-dim tensors are not rounded to the common dtype first if that is float16 or bfloat16.
+    """
+
+    def register(formula: Formula) -> Formula:
+        def lower(context: Context, outs: list[View], *args: Any) -> None:
+            assign_formula(context, outs[0], formula, args, floats, exact)
+
+        rule(names)(lower)
+        return formula
+
+    return register
+
+
+def assign_formula(
+    context: Context, out: View, formula: Formula, args: tuple[Any, ...], floats: bool = False, exact: bool = False
+) -> None:
+    """Store what a formula gives for the arguments of the context's operation."""
+    kinds = [(a.name, str(a.type)) for a in context.parameters]
+    promoting = [
+        arg
+        for arg, (name, kind) in zip(args, kinds, strict=True)
+        if arg is not None and (kind in TENSOR_TYPES or (kind in NUMBER_TYPES and name in PROMOTING))
+    ]
+    common = promoted(promoting)
+    common = floating(common) if floats else common
+    computed = [
+        _converted(arg, out, common, exact or not any(arg is p for p in promoting))
+        if kind in TENSOR_TYPES + NUMBER_TYPES
+        else _raw(arg)
+        for arg, (_, kind) in zip(args, kinds, strict=True)
+    ]
+    context.assign(out, formula(*computed).expr)
+
+
+def _converted(arg: Any, out: View, common: torch.dtype, exact: bool) -> Value | None:
+    if arg is None:
+        return None
+    compute = compute_dtype(common)
+    if exact or (isinstance(arg, View) and arg.dtype == common):
+        return Value(value(arg, out.sizes, compute))
+    if not isinstance(arg, (View, Number)) and common.is_floating_point:
+        return Value(value(torch.tensor(arg, dtype=torch.float64).to(common).item(), out.sizes, compute))
+    return Value(cast(value(arg, out.sizes, common), compute))
+
+
+def _raw(arg: Any) -> Any:
+    if isinstance(arg, Number):
+        raise NoLowering("a number that is not known is not of a number's type")
+    return arg
