@@ -4,9 +4,10 @@
     python benchmarks/code_growth.py --counts 10,100,1000,2000 --repeats 5
 
 Chains of pointwise operations, alone and with a layer_norm at every tenth place, written as straight-line functions.
-"compile" goes from `compile` to the first result with an empty cache, the shortest of the repeats, each a program of its own; "capture" is the
-same with the `eager` backend, which runs the captured graph as it is. "code" is what the backend left in its cache on
-disk. Growth is linear if the numbers per operation stay; the last lines compare them for the longest chains.
+"compile" goes from `compile` to the first result with an empty cache, the shortest of the repeats, each a program of
+its own; "capture" is the same with the `eager` backend, which runs the captured graph as it is. "code" is what the
+backend left in its cache on disk. Growth is linear if the numbers per operation stay; the last lines compare them for
+the longest chains.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Kernels by eager PyTorch, torch.compile (Inductor) and Segue, in one run.
 
-    python benchmarks/kernels.py                       # all: about ten minutes, most of it Inductor compiling
+    python benchmarks/kernels.py                                   # all: ten minutes, most of it Inductor's
     python benchmarks/kernels.py --quick --no-inductor             # against eager alone, a few rounds
     python benchmarks/kernels.py --cases softmax,adam --sizes small --threads 1
 
 Every case of `kernel_cases.py` is compiled anew for each size and number of threads; what the compiled functions
 return, and what they write, is compared with eager's. The variants are timed in turns, and medians count; "inductor÷"
-and "eager÷" are their times over Segue's. The columns "first call" go from `compile` to the first result, caches empty, after another kernel was compiled to warm up; they
-are taken at the first number of threads, since later ones may find kernels of the first. "copy" compares the bytes a
-pointwise kernel must read and write, per second, with those of a `copy_` that moves as many. Freed memory is kept by
-the process, so that no variant pays for mapping its output's pages again.
+and "eager÷" are their times over Segue's. "first call" goes from `compile` to the first result, caches empty, after
+another kernel was compiled to warm up; it is taken at the first number of threads, since later ones may find kernels
+of the first. "copy" compares the bytes a pointwise kernel must read and write, per second, with those of a `copy_`
+that moves as many. Freed memory is kept by the process, so that no variant pays for mapping its output's pages again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A GPT and a ResNet-18 by eager PyTorch, torch.compile (Inductor) and Segue, in one run.
 
-    python benchmarks/models_native.py                 # all: some five minutes, most of it Inductor compiling
+    python benchmarks/models_native.py                                    # all: some five minutes
     python benchmarks/models_native.py --models gpt --batches 1 --threads 1
     python benchmarks/models_native.py --no-inductor --rounds 5
 
