@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from segue.backends.native.maths import error, exponential, logarithm
+from segue.backends.native.maths import error, exponential, logarithm, power, trigonometric
 from segue.backends.native.maths.values import Binary, Unary, Value, fma
 from segue.backends.native.text import Lanes
 
 __all__ = ["FLOAT", "FLOAT2", "NAMES", "call", "fma"]
 
 _UNARY: dict[str, Unary] = {
+    "cos": trigonometric.cos,
     "erf": error.erf,
     "exp": exponential.exp,
+    "exp2": exponential.exp2,
     "log": logarithm.log,
     "sigmoid": exponential.sigmoid,
+    "rsqrt": power.rsqrt,
+    "sin": trigonometric.sin,
     "sqrt": Value.sqrt,
+    "tan": trigonometric.tan,
     "tanh": exponential.tanh,
 }
-_BINARY: dict[str, Binary] = {}
+_BINARY: dict[str, Binary] = {
+    "hypot": power.hypot,
+    "pow": power.power,
+}
 
 
 def _unary(kernel: Unary) -> Callable[[Lanes, str], str]:

@@ -20,6 +20,9 @@ _EXP = (0.499999941143, 0.166664287848, 0.0416680167062, 0.00837437130977, 0.001
 _EXPM1 = (0.499999981286, 0.166665423474, 0.041667205244, 0.00836669213588, 0.0013882478118)
 """(e^r - 1 - r) / r^2 on |r| <= 0.3475; e^r - 1 then has a relative error of 2^-26.2."""
 
+_EXP2 = (1.0, 0.693147203112445, 0.240226478794372972, 0.0555033185442, 0.0096184399505, 0.001339913303, 0.00015353142)
+"""2^r on |r| <= 0.501, relative error 2^-28.9."""
+
 
 def exp(x: Value) -> Value:
     """e^x, by 17 instructions."""
@@ -49,13 +52,30 @@ def expm1_between(x: Value) -> Value:
     return (r * r).mul_add(r.polynomial(_EXPM1), r).mul_add(scale, scale - 1.0)
 
 
+def exp2(x: Value) -> Value:
+    """2^x."""
+    x = x.at_least(-151.0).at_most(129.0)
+    n = x.rint()
+    return exp2_between(x - n, n)
+
+
+def exp2_between(r: Value, n: Value) -> Value:
+    """2^(n + r) for |r| <= 1/2 and an integral n of [-151, 129]."""
+    return _times_power_of_two(r.polynomial(_EXP2), n + (ROUND + 254))
+
+
 def _scaled_exp(x: Value) -> Value:
     """e^x of clamped values. 2^n is applied in two steps, for it may be out of range where the result is not."""
     # With n + 254 in the low bits, half of them and their rest are both biased exponents.
     shifted = x.mul_add(1 / math.log(2), ROUND + 254)
     n = shifted - (ROUND + 254)
     r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x))
+    return _times_power_of_two((r * r).mul_add(r.polynomial(_EXP), r) + 1.0, shifted)
+
+
+def _times_power_of_two(x: Value, shifted: Value) -> Value:
+    """x 2^n for n in [-254, 257], which is given with ROUND + 254 added."""
     biased = shifted.bits()
     half = (biased >> 1) << 23
     rest = (biased << 23) - half
-    return ((r * r).mul_add(r.polynomial(_EXP), r) + 1.0) * half.as_float() * rest.as_float()
+    return x * half.as_float() * rest.as_float()

@@ -22,12 +22,12 @@ _LOG1P = (
 
 def log(x: Value) -> Value:
     """The natural logarithm."""
-    e, f = _split(x)
+    e, f = split(x)
     r = (f * f).mul_add(f.polynomial(_LOG1P), f)
-    return _with_special_values(x, e.mul_add(math.log(2), r))
+    return with_special_values(x, e.mul_add(math.log(2), r))
 
 
-def _split(x: Value) -> tuple[Value, Value]:
+def split(x: Value) -> tuple[Value, Value]:
     """The exponent e and the rest f of x = 2^e (1 + f)."""
     small = x < _SMALLEST_NORMAL
     bits = small.select(x * 2.0**23, x).bits()
@@ -38,8 +38,8 @@ def _split(x: Value) -> tuple[Value, Value]:
     return exponent.converted("sitofp", "float").mul_add(2.0**-23, offset), f
 
 
-def _with_special_values(x: Value, result: Value) -> Value:
-    """The logarithm of x, of whatever base, given what is right for finite positive x."""
-    result = x.equals(math.inf).select(x, result)
-    result = x.equals(0.0).select(x.like(-math.inf), result)
-    return x.not_at_least(0.0).select(x.like(math.nan), result)
+def with_special_values(x: Value, result: Value) -> Value:
+    """The logarithm of x, of whatever base, float or double, given what is right for finite positive x."""
+    result = x.equals(math.inf).select(result.like(math.inf), result)
+    result = x.equals(0.0).select(result.like(-math.inf), result)
+    return x.not_at_least(0.0).select(result.like(math.nan), result)

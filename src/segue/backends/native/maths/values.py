@@ -206,6 +206,24 @@ class Value:
             return operand
         return self._with(self.lanes.constant(self.element, operand))
 
+    # --- single lanes ---------------------------------------------------------------------------------
+
+    def lane(self, index: int) -> str:
+        """The operand that is one lane of it."""
+        if self.lanes.count == 1:
+            return self.name
+        return self.lanes.function.let(f"extractelement {self.lanes.type(self.element)} {self.name}, i64 {index}")
+
+    @staticmethod
+    def of_lanes(lanes: Lanes, element: str, names: Sequence[str]) -> Value:
+        """The value that has these lanes."""
+        if lanes.count == 1:
+            return Value(lanes, element, names[0])
+        kind, result = lanes.type(element), "poison"
+        for index, name in enumerate(names):
+            result = lanes.function.let(f"insertelement {kind} {result}, {element} {name}, i64 {index}")
+        return Value(lanes, element, result)
+
     # --- how they are written -------------------------------------------------------------------------
 
     def _op(self, opcode: str, other: Operand) -> Value:
