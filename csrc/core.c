@@ -1,4 +1,7 @@
 /* The module `segue._core`. */
+#include "memory.h"
+#include "plan.h"
+#include "pool.h"
 #include "runtime.h"
 
 /* ---- sentinels */
@@ -131,10 +134,26 @@ core_forget(PyObject *module, PyObject *ignored)
 static PyObject *
 core_setup_torch(PyObject *module, PyObject *torch)
 {
-    if (torch_state_setup(torch) < 0 || tensor_setup(torch) < 0) {
+    if (torch_state_setup(torch) < 0 || tensor_setup(torch) < 0 || memory_setup(torch) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
+}
+
+static PyObject *
+core_set_pool_limit(PyObject *module, PyObject *value)
+{
+    size_t limit = PyLong_AsSize_t(value);
+    if (limit == (size_t)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    return PyLong_FromSize_t(pool_set_limit(limit));
+}
+
+static PyObject *
+core_trim_pool(PyObject *module, PyObject *ignored)
+{
+    return PyLong_FromSize_t(pool_trim());
 }
 
 static PyMethodDef methods[] = {
@@ -164,6 +183,11 @@ static PyMethodDef methods[] = {
     {"setup_torch", core_setup_torch, METH_O,
      PyDoc_STR("setup_torch(torch, /)\n--\n\nLook up what the core needs of torch; once, before "
                "any tensor step is built.")},
+    {"set_pool_limit", core_set_pool_limit, METH_O,
+     PyDoc_STR("set_pool_limit(bytes, /)\n--\n\nHow much memory of tensors that are gone is kept "
+               "for others; returns what it was.")},
+    {"trim_pool", core_trim_pool, METH_NOARGS,
+     PyDoc_STR("trim_pool()\n--\n\nGive the memory that is kept back; returns its bytes.")},
     {NULL},
 };
 
@@ -181,6 +205,7 @@ add_types(PyObject *module)
     PyTypeObject *const types[] = {
         &State_Type, &Gate_Type,  &Crossing_Type,   &Landing_Type,  &Segment_Type,
         &Meter_Type, &Entry_Type, &BoundEntry_Type, &Disabled_Type,
+        &Plan_Type,  &Register_Type,
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (PyModule_AddType(module, types[i]) < 0) {
@@ -206,6 +231,7 @@ PyInit__core(void)
     if (module == NULL) {
         return NULL;
     }
+    pool_setup();
     if (add_types(module) < 0 || add_sentinels(module) < 0 || runtime_setup() < 0 ||
         answers_setup() < 0 || gate_setup() < 0 || segment_setup() < 0 ||
         add_fact_names(module) < 0) {

@@ -1,5 +1,5 @@
-/* The part of the DLPack 1.x C exchange ABI that reads a tensor's metadata without taking part in
-   its ownership (https://dmlc.github.io/dlpack). */
+/* The parts of the DLPack 1.x C exchange ABI that read a tensor's metadata without taking part in
+   its ownership, and that make a tensor of memory which we lend (https://dmlc.github.io/dlpack). */
 #ifndef SEGUE_DLPACK_H
 #define SEGUE_DLPACK_H
 
@@ -27,12 +27,25 @@ typedef struct {
 } DLTensorView;
 
 typedef struct {
-    struct {
-        uint32_t major, minor;
-    } version;
+    uint32_t major, minor;
+} DLVersion;
+
+/* A tensor with an owner: whoever takes it calls `release` once, on any thread. */
+typedef struct DLLent {
+    DLVersion version;
+    void *owner;
+    void (*release)(struct DLLent *);
+    uint64_t flags;
+    DLTensorView view;
+} DLLent;
+
+typedef struct {
+    DLVersion version;
     void *previous;
-    /* Three functions that make and take owning tensors. */
-    void (*unused[3])(void);
+    /* Two functions that make owning tensors. */
+    void (*unused[2])(void);
+    /* A Python object of `lent`, which it takes; 0, or -1 with an exception. */
+    int (*to_object)(DLLent *lent, void **object);
     /* Fill a view that is valid while `tensor` is; 0, or -1 with an exception. May be NULL. */
     int (*view)(void *tensor, DLTensorView *view);
 } DLExchange;

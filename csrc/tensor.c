@@ -2,6 +2,7 @@
    other classes, and tensors that DLPack refuses, are asked through their Python attributes. */
 #include "dlpack.h"
 #include "segment.h"
+#include "torchabi.h"
 
 /* What a step compares with; sizes[i] or strides[i] < 0: any. */
 typedef struct {
@@ -18,20 +19,17 @@ enum { ANY = -1 };
 
 /* ---- torch */
 
-static const DLExchange *exchange;
+const DLExchange *dl_exchange;
 static PyObject *plain_classes[2]; /* torch.Tensor and torch.nn.Parameter */
 static PyObject *dtype_codes;      /* dict of dtype: code * 256 + bits */
 static PyObject *is_wrapped;       /* whether a functorch transform wraps the tensor */
 static PyObject *strided;          /* torch.strided */
 static PyGetSetDef *requires_grad; /* of torch's tensor base class */
-static PyTypeObject *tensor_base;
+PyTypeObject *tensor_base;
 
 static PyObject *str_dtype, *str_device, *str_type, *str_index, *str_size, *str_stride, *str_layout;
 
-static const struct {
-    const char *name;
-    uint8_t code, bits;
-} dtypes[] = {
+static const DType dtypes[] = {
     {"uint8", DL_UINT, 8},     {"uint16", DL_UINT, 16},       {"uint32", DL_UINT, 32},
     {"uint64", DL_UINT, 64},   {"int8", DL_INT, 8},           {"int16", DL_INT, 16},
     {"int32", DL_INT, 32},     {"int64", DL_INT, 64},         {"float16", DL_FLOAT, 16},
@@ -43,6 +41,19 @@ static const struct {
     const char *name;
     int32_t type;
 } devices[] = {{"cpu", DL_CPU}, {"cuda", DL_CUDA}, {"xpu", DL_ONEAPI}, {"mps", DL_METAL}};
+
+const DType *
+find_dtype(PyObject *dtype)
+{
+    PyObject *code =
+        dtype_codes == NULL ? NULL : PyDict_GetItemWithError(dtype_codes, dtype);
+    for (size_t i = 0; code != NULL && i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        if (PyLong_AsLong(code) == dtypes[i].code * 256 + dtypes[i].bits) {
+            return &dtypes[i];
+        }
+    }
+    return NULL;
+}
 
 static int
 check_requires_grad(PyObject *tensor, PyObject *expected)
@@ -185,7 +196,7 @@ check_tensor(Run *run, Step *step)
     }
     DLTensorView view;
     if (layout->use_view) {
-        if (exchange->view(tensor, &view) == 0) {
+        if (dl_exchange->view(tensor, &view) == 0) {
             return view_matches(&view, layout) ? STEP_OK : STEP_MISMATCH;
         }
         PyErr_Clear();
@@ -243,7 +254,7 @@ fill_layout(Layout *layout, PyObject *tuple)
             is_known = true;
         }
     }
-    layout->use_view = is_known && code != NULL && exchange != NULL && exchange->view != NULL &&
+    layout->use_view = is_known && code != NULL && dl_exchange != NULL && dl_exchange->view != NULL &&
                        (class == plain_classes[0] || class == plain_classes[1]);
     if (code != NULL) {
         layout->code = (uint8_t)(PyLong_AsLong(code) / 256);
@@ -316,7 +327,7 @@ find_exchange(PyObject *tensor_class)
     if (found == NULL) {
         return -1;
     }
-    exchange = found->version.major == DLPACK_MAJOR ? found : NULL;
+    dl_exchange = found->version.major == DLPACK_MAJOR ? found : NULL;
     return 0;
 }
 

@@ -107,6 +107,54 @@ class Segment:
     def failed_step(self) -> int: ...
 
 @final
+class Register:
+    """Stands for what a register of a plan holds, in `outputs` and in arguments of its calls."""
+
+    def __init__(self, index: int) -> None: ...
+    @property
+    def index(self) -> int: ...
+
+@final
+class Plan:
+    """What a compiled graph does on the CPU: steps that C runs, on registers and slots.
+
+    Args:
+        steps: see docs/architecture.md, "Plans".
+        n_registers: how many objects it holds; the arguments are the first of them.
+        n_slots: how many addresses it holds.
+        outputs: what a call returns, a `Register` where it is what the register holds.
+        clone: makes an equal plan with memory of its own, for calls while this one runs.
+        fallback: called with the arguments instead when they do not suit the plan.
+        n_args: the number of arguments; without it, of the registers before the first that a step sets.
+
+    Raises:
+        ValueError: the plan is malformed; the message names the step.
+    """
+
+    def __init__(
+        self,
+        steps: tuple[tuple[Any, ...], ...],
+        n_registers: int,
+        n_slots: int,
+        outputs: tuple[Any, ...],
+        clone: Callable[[], Plan] | None = None,
+        fallback: Callable[..., Any] | None = None,
+        *,
+        n_args: int | None = None,
+    ) -> None: ...
+    def __call__(self, *args: Any) -> Any: ...
+    @property
+    def steps(self) -> tuple[tuple[Any, ...], ...]: ...
+    @property
+    def outputs(self) -> tuple[Any, ...]: ...
+    @property
+    def n_args(self) -> int: ...
+    @property
+    def n_registers(self) -> int: ...
+    @property
+    def n_slots(self) -> int: ...
+
+@final
 class Meter:
     """Counts the runs of a graph."""
 
@@ -178,3 +226,9 @@ def forget_answers() -> None:
 
 def setup_torch(torch: Any, /) -> None:
     """Look up what the core needs of torch; once, before any tensor step is built."""
+
+def set_pool_limit(bytes: int, /) -> int:
+    """How much memory of large outputs that are gone is kept for others; returns what it was."""
+
+def trim_pool() -> int:
+    """Give the memory that is kept back to the system; returns its bytes."""
