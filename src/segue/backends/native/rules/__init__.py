@@ -1,9 +1,19 @@
 """Rules: what each ATen operation computes, as loop statements."""
 
-from segue.backends.native.rules import creation, pointwise, reductions
+from segue.backends.native.rules import (
+    activations,
+    creation,
+    indexing,
+    layout,
+    losses,
+    normalisation,
+    pointwise,
+    reductions,
+    softmax,
+)
 from segue.backends.native.rules.context import RULES, Context, NoLowering
 
-MODULES = (creation, pointwise, reductions)
+MODULES = (activations, creation, indexing, layout, losses, normalisation, pointwise, reductions, softmax)
 """The modules that register rules, by being imported."""
 
 __all__ = ["MODULES", "RULES", "Context", "NoLowering"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from segue.backends.native.ir import Apply, load
+from segue.backends.native.ir import HALVES, Apply, load
 from segue.backends.native.rules.context import Context, NoLowering, rule, value
 from segue.backends.native.rules.elementwise import assign_formula, pointwise
 from segue.backends.native.rules.formula import Operand, Value, call, clamp, where
@@ -74,8 +74,14 @@ def mul(x: Value, y: Value) -> Value:
 
 @rule("div.Tensor_mode div.Scalar_mode")
 def div(context: Context, outs: list[View], x: Any, y: Any, mode: str | None) -> None:
-    operation = {None: "div", "trunc": "truncdiv", "floor": "floordiv"}[mode]
-    assign_formula(context, outs[0], lambda x, y, _: call(operation, x, y), (x, y, mode), mode is None, mode is None)
+    exact, common = mode is None, promoted((x, y))
+
+    def formula(a: Value, b: Value, _: str | None) -> Value:
+        if mode == "trunc" and common in HALVES:
+            return call("trunc", (a / b).to(common).to(a.dtype))
+        return call({None: "div", "trunc": "truncdiv", "floor": "floordiv"}[mode], a, b)
+
+    assign_formula(context, outs[0], formula, (x, y, mode), floats=exact, exact=exact)
 
 
 @pointwise("pow.Tensor_Tensor pow.Scalar pow.Tensor_Scalar")
