@@ -1,0 +1,246 @@
+"""Putting producers into their consumers, so that what is computed and used once never reaches memory.
+
+A buffer that is written in pieces (a concatenation, a padded tensor) is handled by cutting its consumers into the same
+pieces, each of which then reads from one producer only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from segue.backends.native import ir
+from segue.backends.native.access import Affine, Split, invert, moved, split, squeezed, substitute
+from segue.backends.native.ir import Apply, Assign, Expr, Invoke, Load, Reduce, Statement, loads, walk
+from segue.graphs.aten import Buffer, View, product
+
+HEAVY = frozenset(
+    """
+    exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc
+    erfinv sigmoid lgamma digamma pow hypot remainder fmod floordiv truncdiv
+    """.split()
+)
+"""Operations that take many instructions."""
+
+LARGEST_EXPRESSION = 160
+"""Nodes of an expression up to which it is put into its consumer: keeps the size of code linear in the graph's."""
+MOST_PIECES = 8
+
+
+def cost(expr: Expr) -> int:
+    """About how many instructions an element takes, loads not counted."""
+    return sum((12 if e.name in HEAVY else e.name != "cast") for e in walk(expr) if isinstance(e, Apply))
+
+
+class Inliner:
+    """One run over a list of statements.
+
+    Args:
+        statements: in program order.
+        kept: buffers that have to be in memory whatever happens.
+    """
+
+    def __init__(self, statements: Iterable[Statement], kept: set[Buffer]) -> None:
+        self.statements = [s if isinstance(s, Invoke) else squeezed(s) for s in statements]
+        self.kept = kept
+        self.written_at: dict[Buffer, list[int]] = defaultdict(list)
+        self.readers: dict[Buffer, int] = defaultdict(int)
+        for i, statement in enumerate(self.statements):
+            for buffer in writes(statement):
+                self.written_at[buffer].append(i)
+            for buffer in reads(statement):
+                self.readers[buffer] += 1
+        self.producers: dict[Buffer, list[tuple[int, Assign]]] = {}
+
+    def run(self) -> list[Statement]:
+        """The statements, with producers put in and those that are no longer needed left out."""
+        result: list[Statement] = []
+        for i, statement in enumerate(self.statements):
+            if isinstance(statement, Invoke):
+                result.append(statement)
+                continue
+            pieces = [self._inlined(piece, i) for piece in self._cut(statement)]
+            result += pieces
+            for piece in pieces:
+                self._note(piece, i)
+        return without_dead(result, self.kept)
+
+    def _note(self, statement: Assign | Reduce, i: int) -> None:
+        buffer = statement.target.buffer
+        if (
+            isinstance(statement, Assign)
+            and buffer not in self.kept
+            and set(self.written_at[buffer]) <= self._region(buffer)
+        ):
+            self.producers.setdefault(buffer, []).append((i, statement))
+
+    def _region(self, buffer: Buffer) -> set[int]:
+        """Where the pieces of a buffer are written, if that is one run of Assigns and nothing else."""
+        found = self.written_at[buffer]
+        if len(found) > MOST_PIECES or not all(isinstance(self.statements[i], Assign) for i in found):
+            return set()
+        if len(found) > 1 and not _are_disjoint([self.statements[i].target for i in found]):  # type: ignore[union-attr]
+            return set()
+        return set(found)
+
+    # --- consumers of several pieces ------------------------------------------------------------------
+
+    def _cut(self, statement: Assign | Reduce) -> list[Assign | Reduce]:
+        """The statement, cut so that none of its loads reads from two producers."""
+        todo: list[Assign | Reduce] = [statement]
+        done: list[Assign | Reduce] = []
+        while todo:
+            current = todo.pop(0)
+            where = self._seam(current) if isinstance(current, Assign) else None
+            if isinstance(current, Assign) and where is not None:
+                todo[:0] = _halves(current, *where)
+            else:
+                done.append(current)
+        return done if len(done) <= MOST_PIECES else [statement]
+
+    def _seam(self, statement: Assign) -> tuple[int, int] | None:
+        """The axis, and the index in it, where a load goes over from one producer to the next."""
+        for load in loads(statement.expr):
+            pieces = self.producers.get(load.buffer, [])
+            if len(pieces) < 2 or load.terms:
+                continue
+            for axis, stride in enumerate(load.strides):
+                for _, piece in pieces:
+                    at = piece.target.offset - load.offset
+                    if stride > 0 and at > 0 and at % stride == 0 and at // stride < statement.sizes[axis]:
+                        return axis, at // stride
+        return None
+
+    # --- one consumer ---------------------------------------------------------------------------------
+
+    def _inlined(self, statement: Assign | Reduce, i: int) -> Assign | Reduce:
+        refused: set[int] = set()
+        size = sum(1 for _ in walk(statement.expr))
+        while True:
+            found = self._next(statement, i, refused)
+            if found is None:
+                return statement
+            load, axes = found
+            if isinstance(axes, Split):
+                statement = split(statement, axes.axis, axes.inner)
+                refused = set()
+                continue
+            producer = axes[1]
+            size += sum(1 for _ in walk(producer.expr))
+            if size > LARGEST_EXPRESSION:
+                refused.add(id(load))
+                size = sum(1 for _ in walk(statement.expr))
+                continue
+            value = substitute(producer.expr, axes[0], len(statement.sizes))
+            if not reads_as_written(value, statement.target):
+                refused.add(id(load))
+                continue
+            expr = ir.rewrite(statement.expr, lambda e, load=load, value=value: value if e is load else None)  # type: ignore[misc]
+            statement = _with_expr(statement, expr)
+
+    def _next(
+        self, statement: Assign | Reduce, i: int, refused: set[int]
+    ) -> tuple[Load, Split | tuple[list[Affine], Assign]] | None:
+        for load in loads(statement.expr):
+            if id(load) in refused:
+                continue
+            for at, producer in self.producers.get(load.buffer, ()):
+                if not self._is_current(producer, at, i) or not self._pays(producer, load, statement):
+                    continue
+                axes = invert(load, statement.sizes, producer.target)
+                if isinstance(axes, Split):
+                    if axes.axis < len(statement.sizes) and len(statement.sizes) < 8:
+                        return load, axes
+                elif axes is not None:
+                    return load, (axes, producer)
+            refused.add(id(load))
+        return None
+
+    def _is_current(self, producer: Assign, at: int, i: int) -> bool:
+        """Whether nothing that the producer reads has been written since."""
+        return not any(at < w < i for load in loads(producer.expr) for w in self.written_at[load.buffer])
+
+    def _pays(self, producer: Assign, load: Load, consumer: Assign | Reduce) -> bool:
+        price = cost(producer.expr)
+        repeats = product(consumer.sizes) > product(producer.sizes)
+        if repeats or load.terms:
+            return price == 0 or (bool(load.terms) and not repeats)
+        return self.readers[load.buffer] == 1 or (price <= 4 and len(loads(producer.expr)) <= 3)
+
+
+def reads_as_written(expr: Expr, target: View) -> bool:
+    """Whether an expression reads the target's buffer, if at all, only at the index that is written."""
+    return all(
+        load.strides == target.strides and load.offset == target.offset and not load.terms
+        for load in loads(expr)
+        if load.buffer is target.buffer
+    )
+
+
+def _with_expr(statement: Assign | Reduce, expr: Expr) -> Assign | Reduce:
+    if isinstance(statement, Assign):
+        return Assign(statement.target, expr)
+    return Reduce(statement.target, expr, statement.combine, statement.reduced)
+
+
+def _halves(statement: Assign, axis: int, at: int) -> list[Assign | Reduce]:
+    """The statement below and from index `at` of an axis."""
+    sizes = list(statement.sizes)
+    parts = []
+    for start, n in ((0, at), (at, sizes[axis] - at)):
+        identity = [
+            Affine(tuple(int(a == b) for b in range(len(sizes))), start if a == axis else 0) for a in range(len(sizes))
+        ]
+        parts.append(moved(statement, identity, [*sizes[:axis], n, *sizes[axis + 1 :]]))
+    return parts
+
+
+def _are_disjoint(targets: list[View]) -> bool:
+    """Whether no two of the views have an element in common; only slices of one layout are recognised."""
+    for i, a in enumerate(targets):
+        for b in targets[:i]:
+            if not any(_apart(a, b, axis) for axis in range(len(a.sizes))):
+                return False
+    return True
+
+
+def _apart(a: View, b: View, axis: int) -> bool:
+    if len(a.sizes) != len(b.sizes) or a.strides != b.strides or a.strides[axis] <= 0:
+        return False
+    first, second = sorted((a, b), key=lambda v: v.offset)
+    distance = second.offset - first.offset
+    inside = sum(s * (n - 1) for k, (n, s) in enumerate(zip(first.sizes, first.strides, strict=True)) if k > axis)
+    return distance >= first.strides[axis] * (first.sizes[axis] - 1) + inside + 1 and distance < _pitch(first, axis)
+
+
+def _pitch(view: View, axis: int) -> int:
+    """How far an axis may reach before the next outer axis moves."""
+    outer = [s for s in view.strides[:axis] if s > view.strides[axis]]
+    return min(outer) if outer else view.buffer.size + 1
+
+
+# --- reading and writing ----------------------------------------------------------------------------------
+
+
+def writes(statement: Statement) -> set[Buffer]:
+    """The buffers that a statement writes."""
+    if isinstance(statement, Invoke):
+        return {r.buffer for r in statement.call.results if r is not None} | set(statement.call.written)
+    return {statement.target.buffer}
+
+
+def reads(statement: Statement) -> set[Buffer]:
+    """The buffers that a statement reads."""
+    if isinstance(statement, Invoke):
+        return {v.buffer for v in statement.call.views()}
+    return {load.buffer for load in loads(statement.expr)}
+
+
+def without_dead(statements: list[Statement], kept: set[Buffer]) -> list[Statement]:
+    """Without Assigns and Reduces whose results nobody reads."""
+    needed, result = set(kept), []
+    for statement in reversed(statements):
+        if isinstance(statement, Invoke) or statement.target.buffer in needed:
+            needed |= reads(statement)
+            result.append(statement)
+    return result[::-1]
