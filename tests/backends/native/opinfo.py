@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -171,23 +172,26 @@ def check_all(
     tally: Tally,
     names: Sequence[str] = (),
     dtypes: Sequence[torch.dtype] = DTYPES,
-    n_samples: int = 6,
-) -> Tally:
-    """Compare every operation, or those named."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for op in op_db:
-            if not names or op.name in names:
-                for dtype in dtypes:
-                    check(op, dtype, run, tally, samples)
-    return tally
+    n_samples: int = 5,
+    log: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Compare every operation, or those named, and log each sample that differs."""
+    for op in op_db:
+        if not names or op.name in names:
+            for dtype in dtypes:
+                known = len(tally.failures)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    check(op, dtype, run, tally, n_samples)
+                for line in tally.failures[known:]:
+                    log(line)
 
 
 def main(names: Sequence[str]) -> int:
     """Check by the interpreter, and print what differs and what has no rule."""
     tally, start = Tally(), time.perf_counter()
-    check_all(lambda function, tensors: interpreted(function, tensors, tally), tally, names)
-    print("\n".join(tally.failures))
+    run = partial(interpreted, tally=tally)
+    check_all(run, tally, names, log=lambda line: print(line, flush=True))
     print("left to ATen:", ", ".join(f"{op} {n}" for op, n in tally.invoked.most_common()))
     seconds = time.perf_counter() - start
     print(f"{tally.tried} samples, {len(tally.failures)} differ, {tally.untried} not tried, {seconds:.0f} s")
