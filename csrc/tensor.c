@@ -254,7 +254,8 @@ fill_layout(Layout *layout, PyObject *tuple)
             is_known = true;
         }
     }
-    layout->use_view = is_known && code != NULL && dl_exchange != NULL && dl_exchange->view != NULL &&
+    layout->use_view = is_known && code != NULL && dl_exchange != NULL &&
+                       dl_exchange->view != NULL &&
                        (class == plain_classes[0] || class == plain_classes[1]);
     if (code != NULL) {
         layout->code = (uint8_t)(PyLong_AsLong(code) / 256);
