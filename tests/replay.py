@@ -62,15 +62,16 @@ def clones(values: Any) -> Any:
 def replay(graph: AtenGraph, inputs: list[Any]) -> list[Any]:
     """Execute an ATen graph on real memory, one operation after the other.
 
-    Every tensor is made by `as_strided` from its buffer.  Results must have the sizes and strides that were recorded.
+    Every tensor is made by `as_strided` from its buffer.  Results that are used must have the sizes and strides recorded.
     """
     memory: Memory = {i.buffer: start_of(v) for i, v in zip(graph.inputs, inputs, strict=True)}
+    used = {v.buffer for v in views_in(([(c.args, c.kwargs) for c in graph.calls], graph.outputs))}
     for call in graph.calls:
         for view in views_in((call.args, call.kwargs)):
             if view.buffer.constant is not None:
                 memory[view.buffer] = start_of(view.buffer.constant)
     for call in graph.calls:
-        run_call(call, memory)
+        run_call(call, memory, used)
     outputs = [materialise(o, memory) for o in graph.outputs]
     return [o if i is None else inputs[i] for o, i in zip(outputs, graph.same_as_input, strict=True)]
 
@@ -80,12 +81,12 @@ def start_of(value: Any) -> Any:
     return (value.detach(), value.storage_offset()) if isinstance(value, torch.Tensor) else value
 
 
-def run_call(call: Call, memory: Memory) -> None:
+def run_call(call: Call, memory: Memory, used: set[Buffer]) -> None:
     result = call.op(*materialise(call.args, memory), **materialise(call.kwargs, memory))
     results = list(flatten(result)) if call.op._schema.returns else []
     assert len(results) == len(call.results), call
     for got, view in zip(results, call.results, strict=True):
-        if view is None:
+        if view is None or view.buffer not in used:
             continue
         memory.setdefault(view.buffer, (got, 0))
         assert (got.dtype, got.shape) == (view.dtype, view.sizes), f"{call} gives {got.dtype}{list(got.shape)}"

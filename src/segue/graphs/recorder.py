@@ -224,7 +224,8 @@ class Recorder(RememberingMode):
             raise Unrecordable("as_strided counts from the start of an input's storage")
         known = len(self.buffers)
         result = self._below(func, types, call_args, call_kwargs)
-        call.results = [None if t is None else self._view(t, func.overloadpacket.__name__) for t in _results(result)]
+        made = _results(result) if func._schema.returns else ()
+        call.results = [None if t is None else self._view(t, func.overloadpacket.__name__) for t in made]
         if torch.Tag.inplace_view not in func.tags:
             call.written = _written(call)
         if call.written or len(self.buffers) > known or not func._schema.returns:
