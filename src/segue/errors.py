@@ -36,5 +36,16 @@ class BackendError(SegueError):
     """A backend failed to compile a graph, or returned something that cannot be called."""
 
 
+class GraphDeclined(SegueError):
+    """A backend would rather not compile a graph: it runs as it was captured, and the report says why.
+
+    For backends to raise; not an error for the user.
+    """
+
+    def __init__(self, id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.id = id
+
+
 class RecompileLimitWarning(UserWarning):
     """A gate reached `config.recompile_limit` segments; it runs in the interpreter from now on."""

@@ -32,6 +32,7 @@ from segue.capture.breaks import KINDS
 from segue.errors import (
     BackendError,
     GraphBreakError,
+    GraphDeclined,
     InternalError,
     RecompileError,
     RecompileLimitWarning,
@@ -261,7 +262,7 @@ class Compiler:
         if captured.graph is None:
             return _core.Segment(steps, _core.Segment.STAY, captured.n_registers)
         exit = _core.Segment.RETURN if place is None else state.exit_id(place.index, place.at_gate)
-        compiled = self._compile_graph(captured)
+        compiled = self._compile_graph(captured, Place.of(state.code, state.form.instructions[gate.index].position))
         meter = _core.Meter()
         self.meters.append((meter, captured.n_operations))
         function = captured.n_registers
@@ -290,10 +291,13 @@ class Compiler:
 
         return failed
 
-    def _compile_graph(self, captured: Captured) -> Callable[..., Any]:
+    def _compile_graph(self, captured: Captured, here: Place) -> Callable[..., Any]:
         assert captured.graph is not None
         try:
             compiled = self.backend(captured.graph, captured.examples)
+        except GraphDeclined as declined:
+            self.log.record(Event("declined", declined.id, str(declined), (here,)))
+            compiled = captured.graph.forward
         except Exception as e:
             name = getattr(self.backend, "__name__", type(self.backend).__name__)
             raise BackendError(f"backend {name!r} failed to compile a graph: {type(e).__name__}: {e}") from e

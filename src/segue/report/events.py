@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from segue.report.logs import logger
 
-Kind = Literal["graph", "break", "skip", "recompile", "limit", "failure"]
+Kind = Literal["graph", "break", "skip", "recompile", "limit", "failure", "declined"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Event:
     """Something that happened while compiling.
 
     Attributes:
-        kind: graph, break, skip, recompile, limit or failure.
+        kind: graph, break, skip, recompile, limit, failure, or declined: a graph that the backend would not compile.
         id: a stable identifier of the reason.
         reason: what happened, with its particulars.
         explanation, hint: why that is so, and what to do.
@@ -118,4 +118,5 @@ _TOPICS = {
     "recompile": "recompiles",
     "limit": "recompiles",
     "failure": "breaks",
+    "declined": "graph",
 }

@@ -35,13 +35,17 @@ class Kernel:
     """The text of a kernel and what its runner has to know.
 
     Attributes:
+        function, declarations: its LLVM text, with the name NAME, and what that declares.
         buffers: whose pointers it takes, in order.
+        written: the buffers among them that it writes.
         units: how many units there are.
         grain: units that one thread takes at least; 0: it runs on one thread.
     """
 
-    text: str
+    function: str
+    declarations: dict[str, str]
     buffers: list[Buffer]
+    written: set[Buffer]
     units: int
     grain: int
 
@@ -61,7 +65,9 @@ def generate(loops: Loops, attributes: str, has_fma: bool = True) -> Kernel:
     writer = _Writer(loops, Function(module))
     writer.write()
     writer.function.finish(NAME, "ptr %pointers, i64 %begin, i64 %end", "i32", attributes)
-    return Kernel(str(module), list(writer.pointers), loops.units, loops.grain)
+    buffers = list(writer.pointers)
+    written = writer.written & set(buffers)
+    return Kernel(module.functions[0], module.declarations, buffers, written, loops.units, loops.grain)
 
 
 @dataclass
