@@ -8,26 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from segue.backends.native.maths import error, exponential, logarithm, power, trigonometric
+from segue.backends.native.maths import error, exponential, gamma, hyperbolic, inverse, logarithm, power, trigonometric
 from segue.backends.native.maths.values import Binary, Unary, Value, fma
 from segue.backends.native.text import Lanes
 
 __all__ = ["FLOAT", "FLOAT2", "NAMES", "call", "fma"]
 
 _UNARY: dict[str, Unary] = {
+    "acos": inverse.acos,
+    "acosh": hyperbolic.acosh,
+    "asin": inverse.asin,
+    "asinh": hyperbolic.asinh,
+    "atan": inverse.atan,
+    "atanh": hyperbolic.atanh,
     "cos": trigonometric.cos,
+    "cosh": hyperbolic.cosh,
+    "digamma": lambda x: gamma.digamma(x.wide()).narrow(),
     "erf": error.erf,
+    "erfc": error.erfc,
     "exp": exponential.exp,
     "exp2": exponential.exp2,
+    "expm1": exponential.expm1,
+    "lgamma": gamma.lgamma,
     "log": logarithm.log,
-    "sigmoid": exponential.sigmoid,
+    "log10": logarithm.log10,
+    "log1p": logarithm.log1p,
+    "log2": logarithm.log2,
     "rsqrt": power.rsqrt,
+    "sigmoid": exponential.sigmoid,
     "sin": trigonometric.sin,
+    "sinh": hyperbolic.sinh,
     "sqrt": Value.sqrt,
     "tan": trigonometric.tan,
     "tanh": exponential.tanh,
 }
 _BINARY: dict[str, Binary] = {
+    "atan2": inverse.atan2,
+    "fmod": power.fmod,
     "hypot": power.hypot,
     "pow": power.power,
 }

@@ -29,6 +29,28 @@ def exp(x: Value) -> Value:
     return _scaled_exp(x.at_least(-104.0).at_most(89.0))
 
 
+def exp2(x: Value) -> Value:
+    """2^x."""
+    x = x.at_least(-151.0).at_most(129.0)
+    n = x.rint()
+    return exp2_between(x - n, n)
+
+
+def exp2_between(r: Value, n: Value) -> Value:
+    """2^(n + r) for |r| <= 1/2 and an integral n of [-151, 129]."""
+    return _times_power_of_two(r.polynomial(_EXP2), n + (ROUND + 254))
+
+
+def expm1(x: Value) -> Value:
+    """e^x - 1; it rounds to -1 below -18."""
+    clamped = x.at_least(-20.0).at_most(89.0)
+    # With half the scale, for the scale itself may be out of range where the result is not.
+    shifted, r = _reduce(clamped, 126)
+    scale = (shifted.bits() << 23).as_float()
+    half = _expm1_of_reduced(r).mul_add(scale, scale - 0.5)
+    return (abs(x) < 2.0**-60).select(x, half + half)
+
+
 def sigmoid(x: Value) -> Value:
     """1 / (1 + e^-x), as e^x / (1 + e^x), which keeps its precision down to where it becomes 0."""
     # At 20 it is 1 - 2e-9, thus 1; e^x is not to overflow.
@@ -45,31 +67,26 @@ def tanh(x: Value) -> Value:
 
 def expm1_between(x: Value) -> Value:
     """e^x - 1 of values within about [-87, 88], exact in relation to the result."""
-    shifted = x.mul_add(1 / math.log(2), ROUND + 127)
-    n = shifted - (ROUND + 127)
-    r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x))
+    shifted, r = _reduce(x, 127)
     scale = (shifted.bits() << 23).as_float()
-    return (r * r).mul_add(r.polynomial(_EXPM1), r).mul_add(scale, scale - 1.0)
+    return _expm1_of_reduced(r).mul_add(scale, scale - 1.0)
 
 
-def exp2(x: Value) -> Value:
-    """2^x."""
-    x = x.at_least(-151.0).at_most(129.0)
-    n = x.rint()
-    return exp2_between(x - n, n)
+def _reduce(x: Value, bias: int) -> tuple[Value, Value]:
+    """A float with n + bias in its low bits, and r of x = n ln 2 + r."""
+    shifted = x.mul_add(1 / math.log(2), ROUND + bias)
+    n = shifted - (ROUND + bias)
+    return shifted, n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x))
 
 
-def exp2_between(r: Value, n: Value) -> Value:
-    """2^(n + r) for |r| <= 1/2 and an integral n of [-151, 129]."""
-    return _times_power_of_two(r.polynomial(_EXP2), n + (ROUND + 254))
+def _expm1_of_reduced(r: Value) -> Value:
+    return (r * r).mul_add(r.polynomial(_EXPM1), r)
 
 
 def _scaled_exp(x: Value) -> Value:
     """e^x of clamped values. 2^n is applied in two steps, for it may be out of range where the result is not."""
     # With n + 254 in the low bits, half of them and their rest are both biased exponents.
-    shifted = x.mul_add(1 / math.log(2), ROUND + 254)
-    n = shifted - (ROUND + 254)
-    r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x))
+    shifted, r = _reduce(x, 254)
     return _times_power_of_two((r * r).mul_add(r.polynomial(_EXP), r) + 1.0, shifted)
 
 

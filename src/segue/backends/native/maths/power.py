@@ -6,7 +6,7 @@ import math
 
 from segue.backends.native.maths.exponential import exp2_between
 from segue.backends.native.maths.logarithm import split, with_special_values
-from segue.backends.native.maths.values import Value
+from segue.backends.native.maths.values import Value, where_any
 
 _LOG2_WIDE = (
     *(1.4426950408923316, -0.721347519569456488, 0.48089834396130578, -0.360673978594897583, 0.288539441721129984),
@@ -27,6 +27,37 @@ def hypot(x: Value, y: Value) -> Value:
     length = wide_x.mul_add(wide_x, wide_y * wide_y).sqrt().narrow()
     infinite = abs(x).equals(math.inf) | abs(y).equals(math.inf)
     return infinite.select(x.like(math.inf), length)
+
+
+def fmod(x: Value, y: Value) -> Value:
+    """What remains of x after whole multiples of y, exactly, with the sign of x.
+
+    Quotients of up to 29 bits take one division in double. Larger ones, up to 2^277, are taken off in pieces of 28 bits
+    behind a branch.
+    """
+    dividend, divisor = abs(x).wide(), abs(y).wide()
+    far = (dividend >= divisor * 2.0**28) & (divisor > 0.0) & (dividend < math.inf)
+
+    def replacements() -> list[Value]:
+        lanes, kind = x.lanes, x.lanes.type("double")
+
+        def piece(_: str, carried: list[str]) -> list[str]:
+            rest, multiple = (Value(lanes, "double", name) for name in carried)
+            return [far.select(_remainder(rest, multiple), rest).name, (multiple * 2.0**-28).name]
+
+        carried = [(kind, dividend.name), (kind, (divisor * 2.0**252).name)]
+        return [Value(lanes, "double", lanes.function.loop("0", "9", 1, carried, piece)[0])]
+
+    (dividend,) = where_any(far, [dividend], replacements)
+    rest = (dividend < divisor).select(dividend, _remainder(dividend, divisor))
+    return rest.narrow().signed(x)
+
+
+def _remainder(x: Value, y: Value) -> Value:
+    """The remainder of non-negative values whose quotient and divisor have 53 bits together."""
+    rest = x - (x / y).trunc() * y
+    # The quotient may have been rounded up to the next integer.
+    return (rest < 0.0).select(rest + y, rest)
 
 
 def power(x: Value, y: Value) -> Value:

@@ -27,8 +27,11 @@ _PI_HIGH, _PI_LOW = 3.1415926534682512, 1.2154201013012384e-10
 _INVERSE_PI = 0x517CC1B727220A94FE13ABE8FA9A6EE06DB14ACC9E21C820FF28B1D5EF5DE2B0DB92371D
 """1 / pi, times 2^288."""
 
-_SIN = (-0.166666591705, 0.0083330557, -0.000198087814373, 2.60387078616e-6)
-"""(sin(r) / r - 1) / r^2 as a polynomial in r^2, |r| <= pi/2 + 0.01; sin r then has a relative error of 2^-27.2."""
+_SIN = (-0.16666661202907562, 0.00833308044821024, -0.00019809605146292597, 2.6044833703053882e-6)
+"""(sin(r) / r - 1) / r^2 as a polynomial in r^2, |r| <= pi/2 + 0.004.
+
+Of the nearly best polynomials this is one that gives 1 for pi/2 in float arithmetic, so that cos 0 is 1.
+"""
 
 _TAN_P = (1.00000000002238094, -0.11136208512269513, 0.00107519910072477789)
 _TAN_Q = (1.0, -0.444695416776606021, 0.0159736512556822726)
