@@ -1,14 +1,24 @@
 """The functions of the maths library, inline: polynomials on as many lanes as the caller computes with.
 
 A call of a library function would spill every vector register, and takes vectors of one width only. Float results are
-within 2 units in the last place over the whole range.
+within 2 units in the last place over the whole range, and right for infinities, NaN, signed zeros and denormals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from segue.backends.native.maths import error, exponential, gamma, hyperbolic, inverse, logarithm, power, trigonometric
+from segue.backends.native.maths import (
+    double,
+    error,
+    exponential,
+    gamma,
+    hyperbolic,
+    inverse,
+    logarithm,
+    power,
+    trigonometric,
+)
 from segue.backends.native.maths.values import Binary, Unary, Value, fma
 from segue.backends.native.text import Lanes
 
@@ -26,6 +36,7 @@ _UNARY: dict[str, Unary] = {
     "digamma": lambda x: gamma.digamma(x.wide()).narrow(),
     "erf": error.erf,
     "erfc": error.erfc,
+    "erfinv": error.erfinv,
     "exp": exponential.exp,
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
@@ -59,8 +70,13 @@ def _binary(kernel: Binary) -> Callable[[Lanes, str, str], str]:
 
 
 FLOAT: dict[str, Callable[[Lanes, str], str]] = {name: _unary(kernel) for name, kernel in _UNARY.items()}
+"""The functions of one float operand."""
+
 FLOAT2: dict[str, Callable[[Lanes, str, str], str]] = {name: _binary(kernel) for name, kernel in _BINARY.items()}
+"""The functions of two."""
+
 NAMES = frozenset(FLOAT) | frozenset(FLOAT2)
+"""All functions, each there for float and double."""
 
 
 def call(lanes: Lanes, name: str, element: str, *operands: str) -> str:
@@ -74,7 +90,17 @@ def call(lanes: Lanes, name: str, element: str, *operands: str) -> str:
 
     Returns:
         The name of the result.
+
+    Raises:
+        KeyError: for another name.
+
+    Example:
+        maths.call(lanes, "exp", "float", "%x")
     """
-    if name in FLOAT:
-        return FLOAT[name](lanes, *operands)
-    return FLOAT2[name](lanes, *operands)
+    if element == "double":
+        return double.call(name, *(Value(lanes, "double", x) for x in operands)).name
+    if name in FLOAT2:
+        left, right = operands
+        return FLOAT2[name](lanes, left, right)
+    (operand,) = operands
+    return FLOAT[name](lanes, operand)
