@@ -2,19 +2,30 @@
 
 The only module that knows how torch builds a `FakeTensor` (torch 2.10 to 2.13).  `FakeTensorMode.from_tensor` also
 reproduces views, storages and subclasses; a graph's inputs are plain strided tensors and need none of that.
+
+In a process that has not imported Dynamo, capture does not import it either, nor SymPy: what torch's fake kernels want
+of them is answered by `segue.capture.standins`, and kernels get plain tensors of the device `meta`, since the C++ code
+of PyTorch imports `torch.distributed.tensor` to ask a `FakeTensor` for its device.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import sys
 import threading
+import types
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import torch
+from torch._subclasses import fake_impls, fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from segue.capture.standins import answered, answering
 
 _log = logging.getLogger("torch._subclasses.fake_tensor")
 
@@ -23,7 +34,56 @@ class CaptureMode(FakeTensorMode):
     """A `FakeTensorMode` with static shapes that never runs a kernel on real data."""
 
     def __init__(self) -> None:
-        super().__init__(allow_fallback_kernels=False, static_shapes=True)
+        self._light = "torch._dynamo" not in sys.modules
+        self._answers = answering if self._light else contextlib.nullcontext()
+        with self._answers:
+            super().__init__(allow_fallback_kernels=False, static_shapes=True)
+        self._dispatch_as_torch = types.MethodType(answered(FakeTensorMode._dispatch_impl), self)
+
+    def __enter__(self) -> Self:
+        self._answers.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            super().__exit__(*raised)
+        finally:
+            self._answers.__exit__(*raised)
+
+    def _dispatch_impl(
+        self, func: Any, types: Sequence[type], args: Sequence[object], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Run one operation that is not in PyTorch's cache; called by PyTorch."""
+        if not self._light:
+            return super()._dispatch_impl(func, types, args, kwargs)
+        result = self._run_on_meta(func, args, kwargs) if _needs_only_meta(func) else NotImplemented
+        return self._dispatch_as_torch(func, types, args, kwargs) if result is NotImplemented else result
+
+    def _run_on_meta(self, func: Any, args: Sequence[object], kwargs: Mapping[str, Any]) -> Any:
+        """The result of an operation by its meta kernel on plain tensors; NotImplemented if they cannot be had."""
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        fakes = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        if len({fake.device for fake in fakes}) != 1 or not all(map(self._is_plain, fakes)):
+            return NotImplemented
+        metas = {id(fake): _as_meta(fake) for fake in fakes}
+        meta_args, meta_kwargs = pytree.tree_unflatten([metas.get(id(leaf), leaf) for leaf in leaves], spec)
+        try:
+            result = func(*meta_args, **meta_kwargs)
+        except NotImplementedError:
+            return NotImplemented
+        originals = {id(metas[id(fake)]): fake for fake in fakes}
+        result = pytree.tree_map(lambda r: originals.get(id(r), r), result)
+        device: Any = kwargs.get("device")
+        return self.wrap_meta_outputs_with_default_device_logic(result, func, leaves, device=device)
+
+    def _is_plain(self, tensor: torch.Tensor) -> bool:
+        return (
+            type(tensor) is FakeTensor
+            and tensor.fake_mode is self
+            and tensor.constant is None
+            and tensor.layout is torch.strided
+            and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_nested)
+        )
 
     def fake_of(self, real: torch.Tensor) -> torch.Tensor:
         """A fake tensor with the metadata of a real one: shape, strides, dtype, device, what autograd needs."""
@@ -38,6 +98,52 @@ class CaptureMode(FakeTensorMode):
                 with torch.enable_grad(), self:
                     fake = fake.view_as(fake)
         return fake
+
+
+_SPECIAL_TAGS = frozenset({torch.Tag.inplace_view, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+
+_aten = torch.ops.aten
+_PLAIN = frozenset(
+    {
+        _aten.copy.default,
+        _aten.copy_.default,
+        _aten.diagonal_scatter.default,
+        _aten.embedding.default,
+        _aten.index_put.default,
+        _aten.index_put_.default,
+        _aten.native_layer_norm.default,
+        _aten.select.int,
+        _aten.slice.Tensor,
+        _aten.slice_scatter.default,
+        _aten._unsafe_view.default,
+        _aten.view.default,
+    }
+)
+"""Operations that PyTorch treats specially only for symbolic shapes and operands on several devices."""
+
+
+@functools.cache
+def _needs_only_meta(func: Any) -> bool:
+    """Whether PyTorch would just run the operation's meta kernel, for tensors of known shape."""
+    from torch._decomp import decomposition_table, meta_table
+
+    return (
+        isinstance(func, torch._ops.OpOverload)
+        and func.namespace == "aten"
+        and _SPECIAL_TAGS.isdisjoint(func.tags)
+        and func not in FakeTensorMode.lift_fns
+        and not func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+        and (func in meta_table or func not in decomposition_table or not fake_tensor.torch_decomp_decompositions(func))
+        and not torch._library.simple_registry.singleton.find(func.name()).fake_impl.kernel
+        and (func in _PLAIN or not any(concerns(func) for concerns, _ in fake_impls.op_implementations_checks))
+        and fake_impls.has_meta(func)
+    )
+
+
+def _as_meta(fake: torch.Tensor) -> torch.Tensor:
+    """A plain tensor of the device `meta` with the shape, strides and storage of a fake one."""
+    plain = torch.empty(0, dtype=fake.dtype, device="meta")
+    return plain.set_(fake.untyped_storage(), fake.storage_offset(), fake.size(), fake.stride())
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ subject.  A rule that does not apply leaves the call to the interpreter by a gra
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 Rule = Callable[["Tracer", "list[Value]", "dict[str, Value]"], "Value"]
 
 _RULES: dict[int, tuple[Any, Rule]] = {}
+_BY_NAME: dict[tuple[str, str], Rule] = {}
 _loaded = False
 
 
@@ -28,6 +31,23 @@ def rule(*targets: Any) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def rule_by_name(module: str, name: str) -> Callable[[Rule], Rule]:
+    """Register a rule for a function of a module that takes long to import and may never be needed."""
+
+    def register(function: Rule) -> Rule:
+        _BY_NAME[module, name] = function
+        return function
+
+    return register
+
+
+def _named_rule(target: Any) -> Rule | None:
+    if type(target) is not types.FunctionType:
+        return None
+    found = _BY_NAME.get((target.__module__, target.__name__))
+    return found if found and vars(sys.modules[target.__module__]).get(target.__name__) is target else None
 
 
 def inline(python_function: Callable[..., Any], *targets: Any) -> None:
@@ -48,7 +68,7 @@ def find_rule(target: Any) -> Rule | None:
         return found[1]
     from segue.capture.rules.markers import marker_rule
 
-    return marker_rule(target)
+    return _named_rule(target) or marker_rule(target)
 
 
 def load() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from segue.capture.breaks import graph_break
-from segue.capture.rules import rule
+from segue.capture.rules import rule, rule_by_name
 from segue.capture.values.base import Value
 
 if TYPE_CHECKING:
@@ -88,10 +88,14 @@ _fixed(
     torch.overrides.has_torch_function,
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
-    torch.onnx.is_in_onnx_export,
 )
 _fixed(None, torch._C._get_tracing_state)
 _fixed(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._C._is_torch_function_enabled)
+
+
+@rule_by_name("torch.onnx", "is_in_onnx_export")
+def _not_exporting(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.constant(False)
 
 
 @rule(torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack)
