@@ -198,7 +198,7 @@ memory_fresh(const Shape *shape, void **data)
         return lend_block(shape, data);
     }
     PyObject *tensor = NULL;
-    if (torch_abi.is_inline && shape->torch_dtype >= 0) {
+    if (torch_abi.is_complete && shape->torch_dtype >= 0) {
         tensor = allocate(shape, data);
     }
     return tensor != NULL || PyErr_Occurred() ? tensor : call_empty_strided(shape, data);

@@ -21,8 +21,8 @@ torch_abi_symbol(const char *name)
     return symbol;
 }
 
-/* Where the only word of an at::Tensor is in its Python object: a tensor is given to torch, whose
-   handle says what the word is. False also if torch does not say. */
+/* Whether the only word of an at::Tensor is where `tensor_handle` says: torch makes a handle of a
+   tensor, which tells what the word is. False also if torch does not make one. */
 static bool
 is_tensor_inline(PyObject *torch)
 {
@@ -66,11 +66,11 @@ torch_abi_setup(PyObject *torch)
         {(void **)&torch_abi.is_conj, "_ZN2at6native7is_conjERKNS_6TensorE"},
         {(void **)&torch_abi.is_neg, "_ZN2at6native6is_negERKNS_6TensorE"},
     };
-    bool has_all = true;
+    torch_abi.is_complete = true;
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         *symbols[i].place = torch_abi_symbol(symbols[i].name);
-        has_all = has_all && *symbols[i].place != NULL;
+        torch_abi.is_complete = torch_abi.is_complete && *symbols[i].place != NULL;
     }
-    torch_abi.is_inline = has_all && is_tensor_inline(torch);
+    torch_abi.is_inline = torch_abi.is_complete && is_tensor_inline(torch);
     return 0;
 }

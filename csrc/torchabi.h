@@ -25,7 +25,8 @@ typedef struct {
     PyObject *(*wrap)(TensorHandle handle);
     /* Whether the memory holds the conjugates of the values, or the values negated. */
     bool (*is_conj)(TensorHandle handle), (*is_neg)(TensorHandle handle);
-    bool is_inline; /* a Python object has its at::Tensor right behind the object's head */
+    bool is_complete; /* none of these is NULL */
+    bool is_inline;   /* a Python object has its at::Tensor right behind the object's head */
 } TorchABI;
 
 extern TorchABI torch_abi;
