@@ -7,8 +7,8 @@ subject.  A rule that does not apply leaves the call to the interpreter by a gra
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def rule_by_name(module: str, name: str) -> Callable[[Rule], Rule]:
 
 
 def _named_rule(target: Any) -> Rule | None:
-    if type(target) is not types.FunctionType:
+    if type(target) is not FunctionType:
         return None
     found = _BY_NAME.get((target.__module__, target.__name__))
     return found if found and vars(sys.modules[target.__module__]).get(target.__name__) is target else None
