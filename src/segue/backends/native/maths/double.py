@@ -7,6 +7,7 @@ SLEEF needs, and for what SLEEF does less well.
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Callable, Sequence
 
 from segue.backends.native.maths import error, gamma
@@ -14,6 +15,7 @@ from segue.backends.native.maths.values import Value
 from segue.backends.native.text import Lanes
 
 _GROUP = 4
+_IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 _ROUND = 1.5 * 2**52
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
@@ -84,7 +86,8 @@ def call(name: str, *operands: Value) -> Value:
 def library(name: str, *operands: Value) -> Value:
     """A function of a library, by as few calls as it takes."""
     lanes = operands[0].lanes
-    if lanes.count % _GROUP or name not in _SLEEF or not lanes.function.module.has_fma:
+    has_sleef = _IS_X86 and lanes.function.module.has_fma
+    if lanes.count % _GROUP or name not in _SLEEF or not has_sleef:
         names = [_one(lanes, name, [x.lane(i) for x in operands]) for i in range(lanes.count)]
         return Value.of_lanes(lanes, "double", names)
     parts = [

@@ -32,13 +32,13 @@ def exp(x: Value) -> Value:
 def exp2(x: Value) -> Value:
     """2^x."""
     x = x.at_least(-151.0).at_most(129.0)
-    n = x.rint()
-    return exp2_between(x - n, n)
+    shifted = x + (ROUND + 254)
+    return exp2_of_sum(x - (shifted - (ROUND + 254)), shifted)
 
 
-def exp2_between(r: Value, n: Value) -> Value:
-    """2^(n + r) for |r| <= 1/2 and an integral n of [-151, 129]."""
-    return _times_power_of_two(r.polynomial(_EXP2), n + (ROUND + 254))
+def exp2_of_sum(r: Value, shifted: Value) -> Value:
+    """2^(n + r) for |r| <= 1/2 and an integer n of [-151, 129], which is given with ROUND + 254 added."""
+    return _times_power_of_two(r.polynomial(_EXP2), shifted)
 
 
 def expm1(x: Value) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from segue.backends.native.maths.exponential import exp2_between
+from segue.backends.native.maths.exponential import ROUND, exp2_of_sum
 from segue.backends.native.maths.logarithm import split, with_special_values
 from segue.backends.native.maths.values import Value, where_any
 
@@ -70,8 +70,9 @@ def power(x: Value, y: Value) -> Value:
     # 1^y and x^0 are 1, also for infinities and NaN.
     product = (magnitude.equals(1.0) | y.equals(0.0)).select(product.like(0.0), product)
     product = product.at_least(-151.0).at_most(129.0)
-    n = product.rint()
-    result = exp2_between((product - n).narrow(), n.narrow())
+    shifted = product.narrow() + (ROUND + 254)
+    n = shifted - (ROUND + 254)
+    result = exp2_of_sum((product - n.wide()).narrow(), shifted)
     half = y * 0.5
     whole = y.rint().equals(y)
     odd = whole & ~half.rint().equals(half)
