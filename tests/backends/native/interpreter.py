@@ -80,7 +80,7 @@ class Run:
     def invoke(self, statement: Invoke) -> None:
         call = statement.call
         given = call.op(*map(self.value, call.args), **{k: self.value(v) for k, v in call.kwargs.items()})
-        flat = [given] if isinstance(given, torch.Tensor) else list(given or ())
+        flat = [given] if isinstance(given, torch.Tensor) else [] if given is None else list(given)
         flat = [t for item in flat for t in (item if isinstance(item, (list, tuple)) else [item])]
         for view, tensor in zip(call.results, flat, strict=True):
             if view is not None and view.buffer not in call.written:

@@ -18,7 +18,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[Call] = []
-        self.buffers: dict[tuple[int, torch.dtype], Buffer] = {}
+        self.buffers: dict[int, Buffer] = {}
         self.alive: list[Any] = []
         self.known: set[Buffer] = set()
 
@@ -27,7 +27,9 @@ class Recorder(TorchDispatchMode):
             return tensor
         tensor = tensor.detach()
         storage = tensor.untyped_storage()
-        key = storage._cdata, tensor.dtype
+        key = storage._cdata
+        if key in self.buffers and self.buffers[key].dtype != tensor.dtype:
+            raise TypeError("memory is used as another dtype")
         if key not in self.buffers:
             size = storage.nbytes() // tensor.element_size()
             self.buffers[key] = Buffer(f"b{len(self.buffers)}", tensor.dtype, size)
@@ -39,17 +41,18 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func.namespace == "profiler":
+            return func(*args, **kwargs)
         with torch._C._DisableTorchDispatch():
             view_args, view_kwargs = tree_map(lambda t: self.view(t, constant=True), (args, kwargs))
         names = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
         given = dict(zip([a.name for a in func._schema.arguments], view_args, strict=False)) | view_kwargs
         written = [v.buffer for n in names for v in tree_leaves(given.get(n)) if isinstance(v, View)]
         result = func(*args, **kwargs)
-        results = [self.view(t) for t in flattened(result)]
+        known = len(self.buffers)
+        results = [] if not func._schema.returns else [self.view(t) for t in flattened(result)]
         self.alive.append(result)
-        if not func._schema.is_mutable and func.is_view:
-            return result
-        if func in (torch.ops.aten.detach.default, torch.ops.aten.lift_fresh.default):
+        if not written and len(self.buffers) == known and func._schema.returns:
             return result
         self.calls.append(Call(func, tuple(view_args), view_kwargs, results, list(dict.fromkeys(written))))
         return result
@@ -59,7 +62,9 @@ def flattened(result: Any) -> list[Any]:
     """The results of an operation, those of lists too."""
     if isinstance(result, (tuple, list)):
         return [t for item in result for t in flattened(item)]
-    return [result] if isinstance(result, torch.Tensor) else []
+    if not isinstance(result, (torch.Tensor, type(None))):
+        raise TypeError(f"a result of type {type(result).__name__}")
+    return [result]
 
 
 def record(function: Callable, inputs: Sequence[torch.Tensor]) -> tuple[AtenGraph, list[Any]]:
@@ -68,7 +73,7 @@ def record(function: Callable, inputs: Sequence[torch.Tensor]) -> tuple[AtenGrap
     places = [recorder.view(t) for t in inputs]
     with recorder:
         result = function(*inputs)
-    flat = tree_leaves(result)
+    flat = [t for t in tree_leaves(result) if t is not None]
     graph = AtenGraph(places, recorder.calls, [recorder.view(t) for t in flat], [None] * len(flat))
     graph.check()
     return graph, flat

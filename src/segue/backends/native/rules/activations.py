@@ -218,3 +218,21 @@ def prelu_backward(context: Context, outs: list[View], grad: View, x: View, weig
     g, v, w = (Value(value(a, outs[0].sizes)) for a in (grad, x, weight))
     context.assign(outs[0], where(v > 0, g, w * g).expr)
     context.assign(outs[1], where(v > 0, 0, v * g).expr)
+
+
+@rule("glu_backward")
+def glu_backward(context: Context, outs: list[View], grad: View, x: View, axis: int) -> None:
+    axis, half = wrapped(axis, len(x.sizes)), grad.sizes[wrapped(axis, len(x.sizes))]
+    g = Value(value(grad, grad.sizes))
+    first, second = (Value(value(narrow(x, axis, start, half), grad.sizes)) for start in (0, half))
+    s = sigmoid(second)
+    context.assign(narrow(outs[0], axis, 0, half), (g * s).expr)
+    context.assign(narrow(outs[0], axis, half, half), (g * first * s * (1 - s)).expr)
+
+
+@rule("native_dropout_backward")
+def dropout_backward(context: Context, outs: list[View], grad: View, mask: View, scale: Any) -> None:
+    sizes = outs[0].sizes
+    g = Value(value(grad, sizes))
+    kept = Value(value(mask, sizes, g.dtype))
+    context.assign(outs[0], (g * kept * Value(value(scale, sizes, g.dtype))).expr)

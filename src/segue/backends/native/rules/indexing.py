@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from segue.backends.native.ir import Expr, Load, apply
+from segue.backends.native.ir import Expr, Load, apply, load
 from segue.backends.native.rules.context import Context, NoLowering, constant, rule, value
 from segue.backends.native.rules.formula import Value, where
-from segue.backends.native.rules.views import insert, wrapped
+from segue.backends.native.rules.views import drop, insert, wrapped
 from segue.graphs.aten import View
 
 
@@ -99,3 +99,15 @@ def take(context: Context, outs: list[View], x: View, index: View) -> None:
     n, stride = (x.sizes[0], x.strides[0]) if x.sizes else (1, 0)
     place = bounded(value(index, out.sizes, torch.int64), n)
     context.assign(out, Load(x.buffer, (0,) * len(out.sizes), x.offset, ((place, stride),)))
+
+
+@rule("index_put")
+def index_put(context: Context, outs: list[View], x: View, indices: Any, values: View, accumulate: bool) -> None:
+    """x[mask] = one value; other forms scatter."""
+    mask = indices[0]
+    if len(indices) != 1 or mask is None or mask.dtype is not torch.bool or values.n_elements != 1 or accumulate:
+        raise NoLowering("it scatters")
+    sizes = outs[0].sizes
+    chosen = Value(load(insert(mask, range(len(mask.sizes), len(sizes))), sizes))
+    filled = Value(load(drop(values, range(len(values.sizes))), sizes))
+    context.assign(outs[0], where(chosen, filled.to(x.dtype), Value(load(x, sizes))).expr)

@@ -162,3 +162,28 @@ def nll_loss_backward(
         g = g * Value(value(insert(weight, range(1, len(sizes) - 1)), sizes, dtype))
     hit = label.eq(Value(Index(1))) & label.ne(ignored)
     context.assign(out, where(hit, -g, 0).expr)
+
+
+@rule("smooth_l1_loss_backward huber_loss_backward")
+def smooth_l1_backward(
+    context: Context, outs: list[View], grad: View, x: View, target: View, reduction: int, bound: Any
+) -> None:
+    sizes, dtype = outs[0].sizes, compute_dtype(outs[0].dtype)
+    g, a, b, limit = (Value(value(v, sizes, dtype)) for v in (grad, x, target, bound))
+    difference, is_huber = a - b, context.name.startswith("huber")
+    steep = limit if is_huber else Value(value(1.0, sizes, dtype))
+    within = difference if is_huber else difference / limit
+    slope = where(difference <= -limit, -steep, where(difference >= limit, steep, within))
+    scale = 1 / product(sizes) if reduction == MEAN else 1.0
+    context.assign(outs[0], (slope * g * scale).expr)
+
+
+@rule("binary_cross_entropy_backward")
+def binary_cross_entropy_backward(
+    context: Context, outs: list[View], grad: View, x: View, target: View, weight: View | None, reduction: int
+) -> None:
+    sizes, dtype = outs[0].sizes, compute_dtype(outs[0].dtype)
+    g, p, t = (Value(value(v, sizes, dtype)) for v in (grad, x, target))
+    result = g * (p - t) / call("maximum", (1 - p) * p, 1e-12)
+    result = result if weight is None else result * Value(value(weight, sizes, dtype))
+    context.assign(outs[0], (result / product(sizes) if reduction == MEAN else result).expr)

@@ -40,7 +40,7 @@ pointwise("nextafter")(named("nextafter"))
 pointwise("copysign.Tensor copysign.Scalar", floats=True)(named("copysign"))
 pointwise(BOTH.format("remainder") + " remainder.Scalar_Tensor")(named("remainder"))
 pointwise(BOTH.format("fmod"))(named("fmod"))
-pointwise(BOTH.format("floor_divide"))(named("floordiv"))
+pointwise("floor_divide floor_divide.Scalar")(named("floordiv"))
 pointwise(BOTH.format("div") + " true_divide.Tensor", floats=True, exact=True)(named("div"))
 
 
@@ -89,8 +89,6 @@ def power(x: Value, y: Value) -> Value:
     if x.is_float:
         special = SPECIAL_POWERS.get(y.number) if y.number is not None else None
         return call("pow", x, y) if special is None else special(x)
-    if x.dtype is torch.bool:
-        return x | ~y
     if y.number is not None and y.number >= 0:
         return x * x if y.number == 2 else call("pow", x, y)
     unsigned = call("pow", x, call("maximum", y, 0))
