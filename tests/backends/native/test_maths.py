@@ -101,8 +101,8 @@ def check(name: str, limit: float, got: np.ndarray, want: np.ndarray, *operands:
 
 
 def padded(values: np.ndarray) -> np.ndarray:
-    """The values and ones, so that they come in groups of 16."""
-    return np.concatenate([values, np.ones(-values.size % 16, values.dtype)])
+    """The values, the last one repeated so that they come in groups of 16."""
+    return np.pad(values, (0, -values.size % 16), mode="edge")
 
 
 @functools.cache

@@ -61,17 +61,16 @@ def digamma(x: Value) -> Value:
 
 
 def _digamma_of_positive(x: Value) -> Value:
-    # The sum of 1 / (x + step) as one fraction, the derivative of the product over the product.
-    above, below = x.like(1.0), x
-    for step in range(1, _STEPS):
-        term = x + float(step)
-        above, below = above.mul_add(term, below), below * term
+    total = x.like(0.0)
+    for step in reversed(range(0, _STEPS, 2)):  # the smallest first, two as one fraction
+        one, next_one = x + float(step), x + float(step + 1)
+        total = total + (one + next_one) / (one * next_one)
     low = x < float(_STEPS)
     z = low.select(x + float(_STEPS), x)
     inverse = 1.0 / z
     square = inverse * inverse
     asymptotic = wide.log(z) - inverse * 0.5 - square * square.polynomial(_DIGAMMA)
-    return asymptotic - low.select(above / below, x.like(0.0))
+    return asymptotic - low.select(total, x.like(0.0))
 
 
 def _sin_pi(r: Value) -> Value:
