@@ -86,24 +86,24 @@ def test_gradients_of_moves(function):
     check_gradients(function, rand(4, 6))
 
 
-I, J = torch.tensor([2, 0, -1]), torch.tensor([[1], [-2]])
+ROWS, COLUMNS = torch.tensor([2, 0, -1]), torch.tensor([[1], [-2]])
 
 
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: x[I],
-        lambda x: x[:, I],
-        lambda x: x[I, J],
-        lambda x: x[I, :, J],
-        lambda x: x[:, I, J],
-        lambda x: x[None, :, I],
-        lambda x: x[I.int()],
-        lambda x: x.index_select(1, I.abs()),
-        lambda x: x.gather(0, J.abs()[:, :, None].expand(2, 3, 4)),
-        lambda x: torch.take_along_dim(x, J.abs()[:, :, None], 0),
-        lambda x: F.embedding(J.abs(), x[0]),
-        lambda x: torch.take(x[0, 0], I),
+        lambda x: x[ROWS],
+        lambda x: x[:, ROWS],
+        lambda x: x[ROWS, COLUMNS],
+        lambda x: x[ROWS, :, COLUMNS],
+        lambda x: x[:, ROWS, COLUMNS],
+        lambda x: x[None, :, ROWS],
+        lambda x: x[ROWS.int()],
+        lambda x: x.index_select(1, ROWS.abs()),
+        lambda x: x.gather(0, COLUMNS.abs()[:, :, None].expand(2, 3, 4)),
+        lambda x: torch.take_along_dim(x, COLUMNS.abs()[:, :, None], 0),
+        lambda x: F.embedding(COLUMNS.abs(), x[0]),
+        lambda x: torch.take(x[0, 0], ROWS),
     ],
 )
 def test_indexing(function):
