@@ -62,7 +62,7 @@ def clones(values: Any) -> Any:
 def replay(graph: AtenGraph, inputs: list[Any]) -> list[Any]:
     """Execute an ATen graph on real memory, one operation after the other.
 
-    Every tensor is made by `as_strided` from its buffer.  Results that are used must have the sizes and strides recorded.
+    Every tensor is made by `as_strided` from its buffer.  Used results must have the sizes and strides recorded.
     """
     memory: Memory = {i.buffer: start_of(v) for i, v in zip(graph.inputs, inputs, strict=True)}
     used = {v.buffer for v in views_in(([(c.args, c.kwargs) for c in graph.calls], graph.outputs))}
@@ -72,7 +72,7 @@ def replay(graph: AtenGraph, inputs: list[Any]) -> list[Any]:
                 memory[view.buffer] = start_of(view.buffer.constant)
     for call in graph.calls:
         run_call(call, memory, used)
-    outputs = [materialise(o, memory) for o in graph.outputs]
+    outputs = materialise(graph.outputs, memory)
     return [o if i is None else inputs[i] for o, i in zip(outputs, graph.same_as_input, strict=True)]
 
 
@@ -82,7 +82,8 @@ def start_of(value: Any) -> Any:
 
 
 def run_call(call: Call, memory: Memory, used: set[Buffer]) -> None:
-    result = call.op(*materialise(call.args, memory), **materialise(call.kwargs, memory))
+    args, kwargs = materialise((call.args, call.kwargs), memory)
+    result = call.op(*args, **kwargs)
     results = list(flatten(result)) if call.op._schema.returns else []
     assert len(results) == len(call.results), call
     for got, view in zip(results, call.results, strict=True):
@@ -95,21 +96,26 @@ def run_call(call: Call, memory: Memory, used: set[Buffer]) -> None:
 
 
 def materialise(value: Any, memory: Memory) -> Any:
-    """Arguments with real tensors and numbers in place of views and numbers."""
-    if isinstance(value, View):
-        return tensor_of(value, memory)
-    if isinstance(value, Number):
-        return memory[value.buffer]
-    if isinstance(value, (tuple, list)):
-        return type(value)(materialise(v, memory) for v in value)
-    if isinstance(value, dict):
-        return {k: materialise(v, memory) for k, v in value.items()}
-    return value
+    """Arguments with real tensors and numbers in place of views and numbers.
 
+    Equal views are one tensor: some operations treat `attention(x, x, x)` as a case of its own.
+    """
+    tensors: dict[View, torch.Tensor] = {}
 
-def tensor_of(view: View, memory: Memory) -> torch.Tensor:
-    base, start = memory[view.buffer]
-    return base.as_strided(view.sizes, view.strides, start + view.offset)
+    def make(value: Any) -> Any:
+        if isinstance(value, View):
+            base, start = memory[value.buffer]
+            made = base.as_strided(value.sizes, value.strides, start + value.offset)
+            return tensors.setdefault(value, made)
+        if isinstance(value, Number):
+            return memory[value.buffer]
+        if isinstance(value, (tuple, list)):
+            return type(value)(make(v) for v in value)
+        if isinstance(value, dict):
+            return {k: make(v) for k, v in value.items()}
+        return value
+
+    return make(value)
 
 
 def flatten(result: Any) -> Iterator[Any]:

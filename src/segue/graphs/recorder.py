@@ -54,7 +54,7 @@ _HARMLESS = frozenset(
 )
 """Operations that, like pointwise ones, do nothing but compute their result, whatever the data."""
 
-_DIVISIONS = frozenset("div divide floor_divide fmod remainder true_divide pow bitwise_left_shift".split())
+_DIVISIONS = frozenset("div divide floor_divide fmod remainder true_divide pow".split())
 """Pointwise operations that raise an error for some integers."""
 
 
@@ -215,6 +215,8 @@ class Recorder(RememberingMode):
             return super().dispatch(func, types, args, kwargs)
         if not isinstance(func, OpOverload):
             raise Unrecordable(f"the higher-order operator {func}")
+        if torch.is_inference_mode_enabled():
+            raise Unrecordable("inference mode within the graph")
         if func is _aten.lift_fresh.default and type(args[0]) is torch.Tensor:
             return self._lift(func, types, args[0])
         call_args: Any = self._fakes(args)
