@@ -98,4 +98,12 @@ def eager(gm: fx.GraphModule, example_inputs: list[Any], **settings: Any) -> Cal
     return forward
 
 
+def inductor(gm: fx.GraphModule, example_inputs: list[Any], **settings: Any) -> Callable[..., Any]:
+    """Compiles with PyTorch's TorchInductor, which it imports; `mode` and `options` are as for `torch.compile`."""
+    from segue.backends.inductor import compile_graph
+
+    return compile_graph(gm, example_inputs, **settings)
+
+
 register_backend(eager)
+register_backend(inductor)
