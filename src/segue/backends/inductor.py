@@ -49,7 +49,7 @@ def compile_graph(
 
     patches = _patches(mode, options or {})
     compiled: Any = compile_fx(_without_meta(gm), list(example_inputs), config_patches=patches)
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 _LASTING = frozenset(SETTERS) - {torch._C._set_grad_enabled}
