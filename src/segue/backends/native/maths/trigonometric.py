@@ -68,20 +68,12 @@ def _reduce(x: Value, offset: float) -> tuple[Value, Value]:
     if not x.lanes.function.module.has_fma:
         r, k = _reduce_wide(x, 1.0, offset)
         return r.narrow(), k
-    quotient = x.mul_add(1 / math.pi, offset + ROUND) if not offset else x.mul_add(1 / math.pi, offset) + ROUND
-    k = quotient - ROUND
-    r, bits = x, quotient.bits()
-    k = k - offset if offset else k
+    quotient = x.mul_add(1 / math.pi, offset) + ROUND if offset else x.mul_add(1 / math.pi, ROUND)
+    k = quotient - ROUND - offset if offset else quotient - ROUND
+    r = x
     for part in _PI:
         r = k.mul_add(-part, r)
-    large = abs(x) >= _LARGE
-
-    def replacements() -> tuple[Value, Value]:
-        far, k_far = _reduce_large(x, 1.0, offset)
-        return large.select(far.narrow(), r), large.select(k_far, bits)
-
-    result = where_any(large, (r, bits), replacements)
-    return result[0], result[1]
+    return _where_large(x, 1.0, offset, r, quotient.bits())
 
 
 def _reduce_wide(x: Value, step: float, offset: float) -> tuple[Value, Value]:
@@ -90,15 +82,19 @@ def _reduce_wide(x: Value, step: float, offset: float) -> tuple[Value, Value]:
     quotient = wide.mul_add(1 / (step * math.pi), offset) + _ROUND_WIDE
     k = quotient - _ROUND_WIDE - offset
     r = wide - k * (step * _PI_HIGH) - k * (step * _PI_LOW)
-    bits = quotient.bits().converted("trunc", "i32")
+    return _where_large(x, step, offset, r, quotient.bits().converted("trunc", "i32"))
+
+
+def _where_large(x: Value, step: float, offset: float, r: Value, k: Value) -> tuple[Value, Value]:
+    """r, a float or double, and k, with those of large arguments replaced by the right ones."""
     large = abs(x) >= _LARGE
 
     def replacements() -> tuple[Value, Value]:
         far, k_far = _reduce_large(x, step, offset)
-        return large.select(far, r), large.select(k_far, bits)
+        return large.select(far.narrow() if r.element == "float" else far, r), large.select(k_far, k)
 
-    result = where_any(large, (r, bits), replacements)
-    return result[0], result[1]
+    r_all, k_all = where_any(large, (r, k), replacements)
+    return r_all, k_all
 
 
 # --- large arguments --------------------------------------------------------------------------------------

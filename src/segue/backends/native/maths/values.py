@@ -98,10 +98,6 @@ class Value:
         """The integer part."""
         return self._unary("llvm.trunc")
 
-    def floor(self) -> Value:
-        """The greatest integer that is not above."""
-        return self._unary("llvm.floor")
-
     # --- signs and bounds -----------------------------------------------------------------------------
 
     def __abs__(self) -> Value:
@@ -130,11 +126,11 @@ class Value:
 
     def bits(self) -> Value:
         """The bits of a float as an integer."""
-        return self._converted("bitcast", _INTEGER[self.element])
+        return self.converted("bitcast", _INTEGER[self.element])
 
     def as_float(self) -> Value:
         """The float that has these bits."""
-        return self._converted("bitcast", {"i32": "float", "i64": "double"}[self.element])
+        return self.converted("bitcast", {"i32": "float", "i64": "double"}[self.element])
 
     def __lshift__(self, count: int) -> Value:
         return self._op("shl", count)
@@ -177,10 +173,6 @@ class Value:
         name = self.lanes.compare("fcmp ult", self.element, self.name, self.like(bound).name)
         return Value(self.lanes, "i1", name)
 
-    def is_nan(self) -> Value:
-        """Where it is no number."""
-        return Value(self.lanes, "i1", self.lanes.compare("fcmp uno", self.element, self.name, self.name))
-
     def select(self, chosen: Value, otherwise: Operand) -> Value:
         """`chosen` where this i1 value holds, else `otherwise`."""
         name = self.lanes.select(self.name, chosen.element, chosen.name, chosen.like(otherwise).name)
@@ -190,15 +182,15 @@ class Value:
 
     def wide(self) -> Value:
         """A float as double."""
-        return self._converted("fpext", "double")
+        return self.converted("fpext", "double")
 
     def narrow(self) -> Value:
         """A double rounded to float."""
-        return self._converted("fptrunc", "float")
+        return self.converted("fptrunc", "float")
 
     def converted(self, opcode: str, element: str) -> Value:
         """`sitofp`, `fptosi`, `zext`, ... to another element type."""
-        return self._converted(opcode, element)
+        return Value(self.lanes, element, self.lanes.convert(opcode, self.element, element, self.name))
 
     def like(self, operand: Operand) -> Value:
         """The operand itself, or a constant of this value's type."""
@@ -241,9 +233,6 @@ class Value:
 
     def _unary(self, intrinsic: str) -> Value:
         return self._with(self.lanes.intrinsic(intrinsic, self.element, self.name))
-
-    def _converted(self, opcode: str, element: str) -> Value:
-        return Value(self.lanes, element, self.lanes.convert(opcode, self.element, element, self.name))
 
     def _with(self, name: str) -> Value:
         return Value(self.lanes, self.element, name)
