@@ -110,6 +110,15 @@ def test_foreach_copy_and_zero():
     check(function, rand(3), rand(3), rand(3))
 
 
+def test_foreach_norm_and_scalars_in_a_tensor():
+    def function(a, b):
+        total = torch.stack(torch._foreach_norm([a, b], 2.0)).norm()
+        torch._foreach_div_([a, b], total)
+        torch._foreach_addcdiv_([a, b], [b, a], [a.exp(), b.exp()], torch.tensor([0.5, 2.0]))
+
+    check(function, rand(3, 4), rand(3, 4) + 1)
+
+
 @pytest.mark.parametrize("foreach", [False, True])
 def test_a_step_of_an_optimizer(foreach):
     def function(p, g):

@@ -41,8 +41,8 @@ def named(name: str):
     """
     exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv sqrt
     rsqrt reciprocal sigmoid lgamma digamma floor ceil trunc round neg abs sign sgn frac isnan isinf isposinf isneginf
-    signbit logical_not nan_to_num square deg2rad rad2deg sinc logit relu gelu silu mish hardtanh hardsigmoid hardswish
-    leaky_relu elu celu selu softplus logsigmoid softshrink hardshrink relu6 softsign tanhshrink
+    signbit logical_not nan_to_num square deg2rad rad2deg sinc logit angle relu gelu silu mish hardtanh hardsigmoid
+    hardswish leaky_relu elu celu selu softplus logsigmoid softshrink hardshrink relu6 softsign tanhshrink
     """.split(),
 )
 def test_functions_of_one_tensor(name):

@@ -75,6 +75,16 @@ def test_norms(order):
     check(lambda x: torch.norm(x, order), rand(3, 4))
 
 
+def test_sums_of_parts():
+    check(lambda x: torch.nansum(x, 1), torch.tensor([[1.0, math.nan], [2.0, 3.0]]))
+    check(torch.trace, rand(3, 4))
+    check(torch.trace, torch.arange(6).reshape(2, 3))
+    check(lambda x: F.avg_pool2d(x, (3, 4)), rand(2, 3, 4))
+    check(lambda x: F.adaptive_avg_pool2d(x, 1), rand(2, 3, 4))
+    check(lambda x: F.avg_pool2d(x, 2), rand(2, 3, 4), left=("avg_pool2d",))
+    check(lambda x, y: torch.dist(x, y, 3), rand(3, 4), rand(4))
+
+
 @pytest.mark.parametrize("correction", [0, 1, 2, 5])
 def test_variances(correction):
     check(lambda x: torch.var_mean(x, 1, correction=correction), rand(3, 4))

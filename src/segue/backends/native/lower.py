@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 from segue.backends.native.ir import Assign, Invoke, LoopGraph, Reduce, Statement, loads
 from segue.backends.native.rules import RULES, Context, NoLowering
 from segue.backends.native.rules.types import SUPPORTED
-from segue.backends.native.rules.views import same_place
+from segue.backends.native.rules.views import same_place, select
 from segue.graphs.aten import AtenGraph, Buffer, Call, View, views_in
 
 
@@ -183,13 +183,15 @@ def _foreach(call: Call, base: OpOverload, element: OpOverload, args: list[Any],
         raise NoLowering("results that are not tensors")
     statements: list[Assign | Reduce] = []
     for i, result in enumerate(results):
-        given = [_element(arg, kind, i) for arg, kind in zip(args, kinds, strict=True)]
+        given = [_element(arg, name, kind, i) for arg, name, kind in zip(args, parameters, kinds, strict=True)]
         values = _by_element(dict(zip(parameters, given, strict=True)), given, element)
         statements += _lower_one(element, values, [result], numbers)
     return statements
 
 
-def _element(arg: Any, kind: str, index: int) -> Any:
+def _element(arg: Any, name: str, kind: str, index: int) -> Any:
+    if name == "scalars" and isinstance(arg, View):
+        return select(arg, 0, index)
     return arg[index] if kind.startswith("List[") and isinstance(arg, (list, tuple)) else arg
 
 

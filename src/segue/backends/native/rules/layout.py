@@ -13,7 +13,7 @@ from segue.backends.native.ir import Index, Load, cast
 from segue.backends.native.rules.context import Context, NoLowering, rule, value
 from segue.backends.native.rules.creation import zeros
 from segue.backends.native.rules.formula import Value, call
-from segue.backends.native.rules.views import broadcast, drop, narrow, permute, split, wrapped
+from segue.backends.native.rules.views import broadcast, drop, narrow, permute, select, split, wrapped
 from segue.graphs.aten import View
 
 
@@ -30,7 +30,7 @@ def cat(context: Context, outs: list[View], tensors: Sequence[View], axis: int) 
 def stack(context: Context, outs: list[View], tensors: Sequence[View], axis: int) -> None:
     axis = wrapped(axis, len(outs[0].sizes))
     for position, part in enumerate(tensors):
-        context.copy(drop(narrow(outs[0], axis, position, 1), (axis,)), part)
+        context.copy(select(outs[0], axis, position), part)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------
@@ -188,8 +188,9 @@ def slice_of(view: View, axis: int, start: int | None, end: int | None, step: in
 
 
 def selection(view: View, axis: int, index: int) -> View:
+    """What view.select(axis, index) is; both may count from the end."""
     axis = wrapped(axis, len(view.sizes))
-    return drop(narrow(view, axis, index % view.sizes[axis], 1), (axis,))
+    return select(view, axis, index % view.sizes[axis])
 
 
 def diagonal_of(view: View, offset: int, first: int, second: int) -> View:

@@ -11,7 +11,7 @@ import torch
 from segue.backends.native.ir import HALVES, Apply, load
 from segue.backends.native.rules.context import Context, NoLowering, rule, value
 from segue.backends.native.rules.elementwise import assign_formula, pointwise
-from segue.backends.native.rules.formula import Operand, Value, call, clamp, where
+from segue.backends.native.rules.formula import Value, call, clamp, where
 from segue.backends.native.rules.types import compute_dtype, promoted
 from segue.graphs.aten import View
 
@@ -108,8 +108,8 @@ SPECIAL_POWERS: dict[float, Callable[[Value], Value]] = {
 
 def negative_power(x: Value, y: Value) -> Value:
     """An integer to a negative power: 0 but for 1 and -1."""
-    of_minus_one = where((y & 1).eq(0), 1, where(x.eq(-1), x, x))
-    return where(x.eq(1), x, where(x.eq(-1), of_minus_one, call("sub", x, x)))
+    of_minus_one = where((y & 1).eq(0), 1, x)
+    return where(x.eq(1), x, where(x.eq(-1), of_minus_one, 0))
 
 
 @pointwise("neg")
@@ -172,6 +172,16 @@ def rad2deg(x: Value) -> Value:
 @pointwise("ldexp.Tensor", floats=True)
 def ldexp(x: Value, exponent: Value) -> Value:
     return x * call("exp2", exponent)
+
+
+@pointwise("conj_physical")
+def conj_physical(x: Value) -> Value:
+    return x
+
+
+@pointwise("angle", floats=True)
+def angle(x: Value) -> Value:
+    return where(call("isnan", x), x, (x < 0).to(x.dtype) * math.pi)
 
 
 # --- extremes ---------------------------------------------------------------------------------------------
@@ -248,12 +258,10 @@ def shift_left(x: Value, by: Value) -> Value:
 
 @pointwise(SHIFTS.format("right") + " __rshift__.Scalar __rshift__.Tensor")
 def shift_right(x: Value, by: Value) -> Value:
-    last = torch.iinfo(x.dtype).bits - (x.dtype is not torch.uint8)
+    last = torch.iinfo(x.dtype).bits - 1
     outside = (by < 0) | (by > last)
-    if x.dtype is torch.uint8:
-        outside = (by < 0) | (by >= last)
-        return where(outside, 0, call("shr", x, clamp(by, 0, last - 1)))
-    return call("shr", x, where(outside, last, by))
+    shifted = call("shr", x, where(outside, last, by))
+    return where(outside, 0, shifted) if x.dtype is torch.uint8 else shifted
 
 
 def truth(x: Value) -> Value:
@@ -378,6 +386,5 @@ def sinc(x: Value) -> Value:
 
 @pointwise("logit", floats=True)
 def logit(x: Value, eps: Value | None) -> Value:
-    p: Operand = x if eps is None else clamp(x, eps, 1 - eps)
-    assert isinstance(p, Value)
+    p = x if eps is None else clamp(x, eps, 1 - eps)
     return call("log", p / (1 - p))

@@ -11,7 +11,7 @@ from segue.backends.native.ir import Expr, load
 from segue.backends.native.rules.context import Context, NoLowering, rule, value
 from segue.backends.native.rules.formula import Value, call, where
 from segue.backends.native.rules.pointwise import truth
-from segue.backends.native.rules.types import accumulator, compute_dtype
+from segue.backends.native.rules.types import accumulator, compute_dtype, promoted
 from segue.backends.native.rules.views import insert, wrapped_axes
 from segue.graphs.aten import View, product
 
@@ -54,6 +54,29 @@ def mean(context: Context, outs: list[View], x: View, *args: Any) -> None:
 def assign_statistic(context: Context, out: View, result: Value, axes: Axes, sizes: tuple[int, ...]) -> None:
     """Store a value that has one element along the axes; the result may lack them."""
     context.assign(out if len(out.sizes) == len(sizes) else insert(out, axes), result.expr)
+
+
+@rule("nansum")
+def nansum(context: Context, outs: list[View], x: View, axes: Any, _: bool, __: Any) -> None:
+    v = element(x, accumulator(outs[0].dtype))
+    source = where(call("isnan", v), 0, v) if v.is_float else v
+    reduce_to(context, outs[0], x, source.expr, "sum", wrapped_axes(axes, len(x.sizes)))
+
+
+@rule("trace")
+def trace(context: Context, outs: list[View], x: View) -> None:
+    diagonal = View(x.buffer, (min(x.sizes),), (sum(x.strides),), x.offset)
+    reduce_to(context, outs[0], diagonal, element(diagonal, accumulator(outs[0].dtype)).expr, "sum", (0,))
+
+
+@rule("avg_pool1d avg_pool2d avg_pool3d")
+def average_pool(context: Context, outs: list[View], x: View, kernel: Any, stride: Any, padding: Any, *_: Any) -> None:
+    """Where one window covers all of the input."""
+    n = {"avg_pool1d": 1, "avg_pool2d": 2, "avg_pool3d": 3}[context.name]
+    window = tuple(kernel) * (n // len(kernel))
+    if window != x.sizes[-n:] or any(padding) or product(outs[0].sizes[-n:]) != 1:
+        raise NoLowering("several windows")
+    mean(context, outs, x, list(range(len(x.sizes) - n, len(x.sizes))), True)
 
 
 # --- extremes ---------------------------------------------------------------------------------------------
@@ -164,6 +187,14 @@ def norm(context: Context, out: View, x: View, order: Any, axes: Axes) -> None:
     total = context.reduce((v * v if order == 2 else call("pow", v, order)).expr, "sum", axes, x.sizes)
     t = Value(load(total, total.sizes))
     assign_statistic(context, out, call("sqrt", t) if order == 2 else call("pow", t, 1 / order), axes, total.sizes)
+
+
+@rule("dist")
+def distance(context: Context, outs: list[View], x: View, y: View, order: Any) -> None:
+    sizes = tuple(torch.broadcast_shapes(x.sizes, y.sizes))
+    dtype = compute_dtype(promoted((x, y)))
+    difference = context.keep((Value(value(x, sizes, dtype)) - Value(value(y, sizes, dtype))).expr, sizes)
+    norm(context, outs[0], difference, order, tuple(range(len(sizes))))
 
 
 @rule("logsumexp")
