@@ -7,7 +7,19 @@ from typing import Any
 
 import torch
 
-from segue.backends.native.ir import Apply, Assign, Constant, Expr, Index, Invoke, Load, LoopGraph, Reduce, walk
+from segue.backends.native.ir import (
+    ARITHMETIC,
+    Apply,
+    Assign,
+    Constant,
+    Expr,
+    Index,
+    Invoke,
+    Load,
+    LoopGraph,
+    Reduce,
+    walk,
+)
 from segue.graphs.aten import Buffer, Number, View
 
 NAMES = {
@@ -154,6 +166,8 @@ def _node(expr: Expr, sizes: Sequence[int], flat: Callable, done: dict[int, torc
         if bool(((index >= size) | (index < -size)).any()):
             raise IndexError("index out of range")
         return torch.where(index < 0, index + size, index)
+    if expr.name in ARITHMETIC.split():
+        assert expr.dtype is not torch.bool, f"{expr.name} of bool"
     if expr.name in ("shl", "shr"):
         assert bool(((args[1] >= 0) & (args[1] < torch.iinfo(expr.dtype).bits)).all())
     function = NAMES.get(expr.name) or getattr(torch, expr.name, None) or getattr(torch.special, expr.name)

@@ -25,6 +25,8 @@ class Recorder(TorchDispatchMode):
     def view(self, tensor: Any, constant: bool = False) -> Any:
         if not isinstance(tensor, torch.Tensor):
             return tensor
+        if tensor.is_conj() or tensor.is_neg():
+            raise TypeError("a tensor with a pending conjugation or negation")
         tensor = tensor.detach()
         storage = tensor.untyped_storage()
         key = storage._cdata

@@ -5,6 +5,7 @@ import torch
 
 from segue.backends.native.ir import Assign, Invoke
 from segue.backends.native.lower import functional, has_rule, lower
+from segue.backends.native.rules import RULES
 from segue.graphs.aten import AtenGraph, Buffer, Call, Number, View
 from tests.backends.native.interpreter import run
 from tests.backends.native.lowering import check, invoked, lowered
@@ -38,6 +39,12 @@ def rand(*sizes: int) -> torch.Tensor:
 def test_the_functional_overload_of_an_overload(op, base):
     assert functional(op) is base
     assert has_rule(op)
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_rules_are_of_overloads_that_exist(name):
+    operation, _, overload = name.rpartition(".")
+    assert overload in getattr(aten, operation).overloads()
 
 
 def test_an_operation_without_a_rule_stays_a_call():

@@ -234,5 +234,7 @@ def glu_backward(context: Context, outs: list[View], grad: View, x: View, axis: 
 def dropout_backward(context: Context, outs: list[View], grad: View, mask: View, scale: Any) -> None:
     sizes = outs[0].sizes
     g = Value(value(grad, sizes))
+    if not g.is_float:
+        raise NoLowering("gradients that are not floats")
     kept = Value(value(mask, sizes, g.dtype))
     context.assign(outs[0], (g * kept * Value(value(scale, sizes, g.dtype))).expr)

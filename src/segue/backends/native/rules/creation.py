@@ -13,7 +13,7 @@ from segue.backends.native.rules.types import INTEGERS
 from segue.graphs.aten import View
 
 
-@rule("clone contiguous _to_copy lift_fresh_copy view_copy.dtype alias_copy expand_copy view_copy _reshape_copy")
+@rule("clone _to_copy lift_fresh_copy alias_copy expand_copy view_copy")
 def clone(context: Context, outs: list[View], x: View, *_: Any) -> None:
     if x.sizes != outs[0].sizes:
         raise NoLowering("a copy of a view of another shape")
@@ -34,7 +34,7 @@ def fill(context: Context, outs: list[View], number: Any) -> None:
     context.assign(outs[0], value(number, outs[0].sizes, outs[0].dtype))
 
 
-@rule("full full_like new_full fill.Scalar fill.Tensor")
+@rule("full full_like fill.Scalar fill.Tensor")
 def full(context: Context, outs: list[View], _: Any, number: Any, *__: Any) -> None:
     fill(context, outs, number)
 

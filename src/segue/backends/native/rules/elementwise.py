@@ -28,7 +28,8 @@ def pointwise(names: str, floats: bool = False, exact: bool = False) -> Callable
     Args:
         names: the overloads.
         floats: integers are computed in the default dtype.
-        exact: numbers and 0-dim tensors are not rounded to the common dtype first if that is float16 or bfloat16.
+        exact: numbers and 0-dim tensors are not rounded to the common dtype first if that is float16 or bfloat16;
+            ATen's kernels differ in that.
     """
 
     def register(formula: Formula) -> Formula:
@@ -46,20 +47,22 @@ def assign_formula(
 ) -> None:
     """Store what a formula gives for the arguments of the context's operation."""
     kinds = [(a.name, str(a.type)) for a in context.parameters]
+    names = {name for name, _ in kinds}
     promoting = [
-        arg
-        for arg, (name, kind) in zip(args, kinds, strict=True)
-        if arg is not None and (kind in TENSOR_TYPES or (kind in NUMBER_TYPES and name in PROMOTING))
+        arg for arg, (name, kind) in zip(args, kinds, strict=True) if arg is not None and _is_operand(name, kind)
     ]
     common = promoted(promoting)
     common = floating(common) if floats else common
-    computed = [
-        _converted(arg, out, common, exact or not any(arg is p for p in promoting))
-        if kind in TENSOR_TYPES + NUMBER_TYPES
-        else _raw(arg)
-        for arg, (_, kind) in zip(args, kinds, strict=True)
-    ]
+    computed = []
+    for arg, (name, kind) in zip(args, kinds, strict=True):
+        rounds = _is_operand(name, kind) or (name == "alpha" and "other" in names)
+        is_value = kind in TENSOR_TYPES + NUMBER_TYPES
+        computed.append(_converted(arg, out, common, exact or not rounds) if is_value else _raw(arg))
     context.assign(out, formula(*computed).expr)
+
+
+def _is_operand(name: str, kind: str) -> bool:
+    return kind in TENSOR_TYPES or (kind in NUMBER_TYPES and name in PROMOTING)
 
 
 def _converted(arg: Any, out: View, common: torch.dtype, exact: bool) -> Value | None:

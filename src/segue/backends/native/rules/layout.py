@@ -13,7 +13,7 @@ from segue.backends.native.ir import Index, Load, cast
 from segue.backends.native.rules.context import Context, NoLowering, rule, value
 from segue.backends.native.rules.creation import zeros
 from segue.backends.native.rules.formula import Value, call
-from segue.backends.native.rules.views import broadcast, drop, narrow, permute, select, split, wrapped
+from segue.backends.native.rules.views import broadcast, drop, insert, narrow, permute, select, split, wrapped
 from segue.graphs.aten import View
 
 
@@ -165,16 +165,32 @@ def channel_shuffle(context: Context, outs: list[View], x: View, groups: int) ->
 
 @rule("upsample_nearest1d upsample_nearest2d upsample_nearest3d")
 def upsample_nearest(context: Context, outs: list[View], x: View, _: Sequence[int], *scales: float | None) -> None:
-    out, strides, terms = outs[0], [*x.strides], []
-    for axis, scale in enumerate(scales, start=2):
-        have, want = x.sizes[axis], out.sizes[axis]
+    """By whole factors, elements are repeated along an axis of their own; else their indices are computed."""
+    target, source = outs[0], x
+    computed: list[tuple[int, int, float]] = []
+    for axis, scale in reversed(list(enumerate(scales, start=2))):
+        have, want = x.sizes[axis], outs[0].sizes[axis]
         ratio = 1 / scale if scale is not None and scale > 0 else have / want
-        if have == want:
-            continue
+        if want % have == 0 and nearest(want, have, ratio) == [i // (want // have) for i in range(want)]:
+            target = split(target, axis, (have, want // have))
+            source = broadcast(insert(source, (axis + 1,)), target.sizes[: axis + 2] + source.sizes[axis + 1 :])
+            computed = [(a + 1, n, r) for a, n, r in computed]
+        else:
+            computed.append((axis, have, ratio))
+    strides, terms = list(source.strides), []
+    for axis, have, ratio in computed:
         position = call("floor", Value(Index(axis)).to(torch.float32) * ratio).to(torch.int64)
-        terms.append((call("minimum", position, have - 1).expr, x.strides[axis]))
+        terms.append((call("minimum", position, have - 1).expr, strides[axis]))
         strides[axis] = 0
-    context.assign(out, Load(x.buffer, tuple(strides), x.offset, tuple(terms)))
+    context.assign(target, Load(x.buffer, tuple(strides), x.offset, tuple(terms)))
+
+
+def nearest(want: int, have: int, ratio: float) -> list[int]:
+    """The index of the element that each is taken from; ATen computes it in float32."""
+    if want in (have, 2 * have):
+        return [i * have // want for i in range(want)]
+    positions = torch.arange(want, dtype=torch.float32) * ratio
+    return [min(int(p), have - 1) for p in positions.floor().tolist()]
 
 
 # --- slices of a result -----------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ pointwise("nextafter")(named("nextafter"))
 pointwise("copysign.Tensor copysign.Scalar", floats=True)(named("copysign"))
 pointwise(BOTH.format("remainder") + " remainder.Scalar_Tensor")(named("remainder"))
 pointwise(BOTH.format("fmod"))(named("fmod"))
-pointwise("floor_divide floor_divide.Scalar")(named("floordiv"))
-pointwise(BOTH.format("div") + " true_divide.Tensor", floats=True, exact=True)(named("div"))
+pointwise("floor_divide floor_divide.Scalar", exact=True)(named("floordiv"))
+pointwise(BOTH.format("div") + "", floats=True, exact=True)(named("div"))
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------
@@ -74,14 +74,16 @@ def mul(x: Value, y: Value) -> Value:
 
 @rule("div.Tensor_mode div.Scalar_mode")
 def div(context: Context, outs: list[View], x: Any, y: Any, mode: str | None) -> None:
-    exact, common = mode is None, promoted((x, y))
+    """ATen truncates a quotient of halves after rounding it, but for a divisor that is a number."""
+    common = promoted((x, y))
+    rounds = mode == "trunc" and common in HALVES and isinstance(y, View) and y.sizes != ()
 
     def formula(a: Value, b: Value, _: str | None) -> Value:
-        if mode == "trunc" and common in HALVES:
+        if rounds:
             return call("trunc", (a / b).to(common).to(a.dtype))
         return call({None: "div", "trunc": "truncdiv", "floor": "floordiv"}[mode], a, b)
 
-    assign_formula(context, outs[0], formula, (x, y, mode), floats=exact, exact=exact)
+    assign_formula(context, outs[0], formula, (x, y, mode), floats=mode is None, exact=True)
 
 
 @pointwise("pow.Tensor_Tensor pow.Scalar pow.Tensor_Scalar")
