@@ -16,11 +16,14 @@ from itertools import islice
 from typing import Any
 
 import torch
+from torch import fx
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
+from segue.backends.native import native
 from segue.backends.native.ir import Invoke
 from segue.backends.native.lower import lower
+from segue.errors import GraphDeclined
 from tests.backends.native.interpreter import run as interpret
 from tests.backends.native.recorder import record
 
@@ -77,6 +80,24 @@ def interpreted(function: Callable, tensors: Sequence[torch.Tensor], tally: Tall
     return interpret(loops, tensors)
 
 
+def compiled(function: Callable, tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """Compile by the native backend and run."""
+    graph = fx.Graph()
+    places = [graph.placeholder(f"x{i}") for i in range(len(tensors))]
+    graph.output(graph.call_function(lambda *given: tuple(present(function(*given))), tuple(places)))
+    try:
+        plan = native(fx.GraphModule({}, graph), list(tensors))
+    except GraphDeclined as e:
+        raise Untried(f"declined: {e}") from e
+    torch.manual_seed(0)
+    return list(plan(*tensors))
+
+
+def present(result: Any) -> list[Any]:
+    """The results in containers, those that are there."""
+    return [leaf for leaf in tree_leaves(result) if leaf is not None]
+
+
 def variants(op: Any) -> Iterator[tuple[str, Callable]]:
     """The operation and its in-place variant."""
     yield op.name, op.op
@@ -114,7 +135,7 @@ def check_sample(label: str, function: Callable, given: Any, run: RunFunction, t
     tensors, expected_tensors = copies(leaves, places), copies(leaves, places)
     try:
         torch.manual_seed(0)
-        expected = [t for t in tree_leaves(called(*expected_tensors)) if t is not None]
+        expected = present(called(*expected_tensors))
     except Exception:
         tally.untried += 1
         return
@@ -146,7 +167,7 @@ def reference(function: Callable, leaves: list[Any], places: list[int]) -> list[
     """What the function gives, and what it writes, with all floating tensors as float64."""
     tensors = [t.double() if t.is_floating_point() else t for t in copies(leaves, places)]
     torch.manual_seed(0)
-    return [*tree_leaves(function(*tensors)), *tensors]
+    return [*present(function(*tensors)), *tensors]
 
 
 def compare(got: list[Any], expected: list[Any], reference: Callable[[], list[Any]]) -> None:
@@ -194,10 +215,11 @@ def check_all(
                     log(line)
 
 
-def main(names: Sequence[str]) -> int:
-    """Check by the interpreter, and print what differs and what has no rule."""
+def main(arguments: Sequence[str]) -> int:
+    """Check, and print what differs and what has no rule."""
     tally, start = Tally(), time.perf_counter()
-    run = partial(interpreted, tally=tally)
+    run = compiled if "--native" in arguments else partial(interpreted, tally=tally)
+    names = [a for a in arguments if not a.startswith("--")]
     check_all(run, tally, names, log=lambda line: print(line, flush=True))
     print("left to ATen:", ", ".join(f"{op} {n}" for op, n in tally.invoked.most_common()))
     seconds = time.perf_counter() - start
