@@ -235,9 +235,12 @@ plan_prepare_call(PlanBuilder *builder, PlanStep *step)
         return plan_complain(builder, "the names are those of the last arguments");
     }
     int n = (int)PyTuple_GET_SIZE(args);
+    Py_ssize_t n_entries = 0;
+    for (int i = 0; i < n; i++) {
+        n_entries += count_entries(PyTuple_GET_ITEM(args, i));
+    }
     Call *call = plan_allocate(builder->plan, sizeof(Call));
-    Argument *next =
-        plan_allocate(builder->plan, count_entries(args) * sizeof(Argument));
+    Argument *next = plan_allocate(builder->plan, n_entries * sizeof(Argument));
     PyObject **values = plan_allocate(builder->plan, (n + 1) * sizeof(PyObject *));
     if (call == NULL || next == NULL || values == NULL) {
         return -1;

@@ -27,7 +27,7 @@ from segue.report import logs
 class Settings:
     """All settings with their defaults."""
 
-    backend: str = "eager"
+    backend: str = "native"
     """Backend when `compile` names none."""
     suppress_errors: bool = False
     """Log a failure of the compiler and run the function plainly, instead of raising it."""

@@ -7,10 +7,17 @@ from typing import Any
 
 import torch
 
+from segue.backends.native.values import REGISTERS
 from segue.graphs.aten import Call, View, contiguous_strides
 
 _aten = torch.ops.aten
 _functions: Any = torch._C._VariableFunctions
+
+alias = _aten.alias.default._op
+"""Another tensor object with the same memory."""
+
+DTYPES = (*REGISTERS, torch.complex64, torch.complex128)
+"""What a plan can hold."""
 
 _DIRECT = {
     _aten.mm.default: _functions.mm,

@@ -282,6 +282,8 @@ class _Writer:
         target = member.statement.target
         value = self._value(member.statement.expr, vec)
         self.made[-1][(target.buffer, vec)] = value
+        if vec is not None and vec.lanes.count == 1 and target.strides[self.vector_axis] == 0:
+            self.made[-1][(target.buffer, None)] = value
         if target.buffer in self.nest.local and target.buffer not in self.loops.scratch:
             return
         if stores:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 
 from segue import config
-from segue.backends.native import codegen, target
+from segue.backends.native import codegen, target, versions
 from segue.backends.native.codegen import Kernel
 from segue.backends.native.combine import identity
 from segue.backends.native.fuse import fuse
@@ -31,6 +31,8 @@ def kernels(graph: LoopGraph) -> list[Kernel | Invoke]:
     lanes = machine.lanes(32)
     kept = kept_buffers(graph)
     statements = [s for statement in graph.statements for s in _plain(statement)]
+    outside = {v.buffer for v in graph.inputs} | {b for b in kept if b.constant is not None}
+    statements = versions.renamed(statements, versions.pinned_buffers(statements, outside))
     statements = with_parallel_reductions(Inliner(statements, kept).run(), lanes)
     result: list[Kernel | Invoke] = []
     shows = "loops" in config.log.split(",")

@@ -17,6 +17,7 @@ from segue.backends.native import calls, jit, target
 from segue.backends.native.codegen import NAME, Kernel
 from segue.backends.native.inline import reads, writes
 from segue.backends.native.ir import Invoke
+from segue.backends.native.values import NotGenerated
 from segue.graphs.aten import AtenGraph, Buffer, Number, View
 
 ALIGNMENT = 64
@@ -86,6 +87,7 @@ class _Planner:
         self.views: dict[View, int] = {}
         self.constants: dict[View, torch.Tensor] = {}
         self.uses = self._uses()
+        self.returned: set[int] = set()
         self.outputs = [o for o in self.graph.outputs if isinstance(o, View)]
         self.given = self._given()
         self.workspace = _Workspace(self._temporaries(), self.uses)
@@ -233,6 +235,8 @@ class _Planner:
 
     def _expect(self, view: View, register: int) -> None:
         """Make sure that what an operation returned lies in memory as was foreseen."""
+        if view.dtype not in calls.DTYPES or view.offset != 0:
+            raise NotGenerated(f"an operation returns {view}")
         self.held[view.buffer] = (register, view)
         self.slots[view.buffer] = self.n_slots
         self.n_slots += 1
@@ -287,10 +291,21 @@ class _Planner:
         if same is not None:
             return _core.Register(same)
         if isinstance(value, View):
-            return self._tensor(value)
+            return self._own_tensor(value)
         if isinstance(value, Number):
             return _core.Register(self.numbers[value.buffer])
         return value
+
+    def _own_tensor(self, view: View) -> _core.Register:
+        """A tensor object that is no argument and no other output."""
+        found = self._tensor(view)
+        assert isinstance(found, _core.Register)
+        register = found.index
+        if register < len(self.graph.inputs) or register in self.returned:
+            source, register = register, self._register()
+            self.steps.append(("call", calls.alias, (_core.Register(source),), None, register))
+        self.returned.add(register)
+        return _core.Register(register)
 
 
 def _is_whole(view: View) -> bool:
