@@ -29,12 +29,11 @@ import torch
 
 from segue.graphs.aten import Buffer, Call, View
 
-ARITHMETIC = "add sub mul neg abs minimum maximum pow sign"
-"""On operands of the result's dtype; minimum and maximum propagate NaN; integers wrap; an exponent that is an integer
-is not negative."""
+ARITHMETIC = "add sub mul neg abs minimum maximum sign"
+"""On operands of the result's dtype; minimum and maximum propagate NaN; integers wrap."""
 FLOATING = """
 div sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh
-acosh atanh erf erfc erfinv sigmoid lgamma digamma hypot floor ceil trunc round fmin fmax copysign nextafter
+acosh atanh erf erfc erfinv sigmoid lgamma digamma pow hypot floor ceil trunc round fmin fmax copysign
 """
 """Of floats only: `div` is true division, `round` is half to even, fmin and fmax ignore a NaN."""
 DIVISION = "floordiv truncdiv remainder fmod"

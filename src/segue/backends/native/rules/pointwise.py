@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from segue.backends.native.ir import HALVES, Apply, load
+from segue.backends.native.ir import HALVES, Apply, Constant, load
 from segue.backends.native.rules.context import Context, NoLowering, rule, value
 from segue.backends.native.rules.elementwise import assign_formula, pointwise
 from segue.backends.native.rules.formula import Value, call, clamp, where
@@ -36,7 +38,6 @@ for _name in "eq ne lt le gt ge".split():
 
 pointwise("atan2", floats=True)(named("atan2"))
 pointwise("hypot")(named("hypot"))
-pointwise("nextafter")(named("nextafter"))
 pointwise("copysign.Tensor copysign.Scalar", floats=True)(named("copysign"))
 pointwise(BOTH.format("remainder") + " remainder.Scalar_Tensor")(named("remainder"))
 pointwise(BOTH.format("fmod"))(named("fmod"))
@@ -88,13 +89,10 @@ def div(context: Context, outs: list[View], x: Any, y: Any, mode: str | None) ->
 
 @pointwise("pow.Tensor_Tensor pow.Scalar pow.Tensor_Scalar")
 def power(x: Value, y: Value) -> Value:
-    if x.is_float:
-        special = SPECIAL_POWERS.get(y.number) if y.number is not None else None
-        return call("pow", x, y) if special is None else special(x)
-    if y.number is not None and y.number >= 0:
-        return x * x if y.number == 2 else call("pow", x, y)
-    unsigned = call("pow", x, call("maximum", y, 0))
-    return unsigned if x.dtype is torch.uint8 else where(y < 0, negative_power(x, y), unsigned)
+    if not x.is_float:
+        return integer_power(x, y)
+    special = SPECIAL_POWERS.get(y.number) if y.number is not None else None
+    return call("pow", x, y) if special is None else special(x)
 
 
 SPECIAL_POWERS: dict[float, Callable[[Value], Value]] = {
@@ -108,10 +106,20 @@ SPECIAL_POWERS: dict[float, Callable[[Value], Value]] = {
 }
 
 
-def negative_power(x: Value, y: Value) -> Value:
-    """An integer to a negative power: 0 but for 1 and -1."""
-    of_minus_one = where((y & 1).eq(0), 1, x)
-    return where(x.eq(1), x, where(x.eq(-1), of_minus_one, 0))
+MOST_FACTORS = 16
+
+
+def integer_power(x: Value, y: Value) -> Value:
+    """Products of squares for a small exponent that is known; a negative one is an error in ATen."""
+    exponent = y.number
+    if exponent is None or not 0 <= exponent <= MOST_FACTORS:
+        raise NoLowering("a power of integers")
+    factors, square, rest = [], x, int(exponent)
+    while rest:
+        if rest & 1:
+            factors.append(square)
+        square, rest = square * square, rest >> 1
+    return functools.reduce(operator.mul, factors) if factors else Value(Constant(1, x.dtype))
 
 
 @pointwise("neg")
