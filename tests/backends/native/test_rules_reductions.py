@@ -112,6 +112,12 @@ def test_softmax_of_infinities():
     check(lambda x: F.softmax(x, 1), torch.tensor([[-math.inf, 0.0], [-math.inf, -math.inf], [math.inf, 0.0]]))
 
 
+def test_safe_softmax():
+    x = torch.tensor([[-math.inf, 0.0, 1.0], [-math.inf] * 3])
+    check(lambda x: torch.ops.aten._safe_softmax(x, 1), x)
+    check(lambda x: torch.ops.aten._safe_softmax(x, 1), x.half())
+
+
 def test_layer_norm():
     check(lambda x, w, b: F.layer_norm(x, (8,), w, b), rand(3, 5, 8) + 100, rand(8), rand(8), rtol=1e-4, atol=1e-4)
     check(lambda x: F.layer_norm(x, (5, 8), eps=0.1), rand(3, 5, 8))
