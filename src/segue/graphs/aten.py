@@ -102,12 +102,14 @@ class AtenGraph:
         calls: the operations; those that only make views are left out.
         outputs: `View`s, `Number`s or constants.
         same_as_input: for each output, the number of the input that it is the very object of, or None.
+        followed: the memory of inputs that require a gradient where autograd would notice how they are used.
     """
 
     inputs: list[View | Number]
     calls: list[Call]
     outputs: list[Any]
     same_as_input: list[int | None]
+    followed: frozenset[Buffer] = frozenset()
 
     def __str__(self) -> str:
         lines = [f"inputs {', '.join(map(str, self.inputs))}", *(f"  {c}" for c in self.calls)]

@@ -307,7 +307,8 @@ class Recorder(RememberingMode):
         same = [next((i for i, f in enumerate(fakes) if f is o), None) for o in self.outputs]
         outputs = [self._output(o) for o in self.outputs]
         self._copy_constants(outputs)
-        graph = AtenGraph([i for _, i in self._inputs], _useful(self.calls, outputs), outputs, same)
+        calls, followed = _useful(self.calls, outputs), self._followed(examples, outputs)
+        graph = AtenGraph([i for _, i in self._inputs], calls, outputs, same, followed)
         graph.check()
         return graph
 
@@ -318,6 +319,14 @@ class Recorder(RememberingMode):
         if isinstance(output, View):
             check_bounds(output)
         return output
+
+    def _followed(self, examples: Sequence[Any], outputs: list[Any]) -> frozenset[Buffer]:
+        """What autograd follows; without grad mode only what is handed out, where even a view requires a gradient."""
+        pairs = zip(self._inputs, examples, strict=True)
+        differentiable = {i.buffer for (_, i), e in pairs if isinstance(e, torch.Tensor) and e.requires_grad}
+        if torch.is_grad_enabled():
+            return frozenset(differentiable)
+        return frozenset(differentiable & {v.buffer for v in views_in(outputs)})
 
     def _check_inputs(self, examples: Sequence[Any]) -> None:
         """An input keeps its shape and memory, and is not written through another one."""

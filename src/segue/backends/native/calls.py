@@ -16,6 +16,9 @@ _functions: Any = torch._C._VariableFunctions
 alias = _aten.alias.default._op
 """Another tensor object with the same memory."""
 
+detach = _aten.detach.default._op
+"""Another tensor object with the same memory and version, which autograd does not follow."""
+
 DTYPES = (*REGISTERS, torch.complex64, torch.complex128)
 """What a plan can hold."""
 

@@ -270,10 +270,12 @@ class _Planner:
         if base is not None:
             if view not in self.constants:
                 offset = view.offset + int(base.storage_offset())
-                self.constants[view] = torch.as_strided(base, view.sizes, view.strides, offset)
+                self.constants[view] = torch.as_strided(base.detach(), view.sizes, view.strides, offset)
             return self.constants[view]
         if buffer not in self.held:
             self._slot(buffer)
+        if buffer in self.graph.followed and self.held[buffer][0] == self.arguments[buffer]:
+            self._detach(buffer)
         register, whole = self.held[buffer]
         if view == whole:
             return _core.Register(register)
@@ -281,6 +283,13 @@ class _Planner:
             self.views[view] = self._register()
             self._make_view(view, register, self.views[view], buffer in self.arguments)
         return _core.Register(self.views[view])
+
+    def _detach(self, buffer: Buffer) -> None:
+        """From here on hold, in place of an argument, a tensor that autograd does not follow: nothing here needs it."""
+        argument, view = self.held[buffer]
+        register = self._register()
+        self.steps.append(("call", calls.detach, (_core.Register(argument),), None, register))
+        self.held[buffer] = register, view
 
     def _make_view(self, view: View, register: int, result: int, is_argument: bool) -> None:
         """A view of a held tensor; an argument's may lie anywhere in its storage."""
