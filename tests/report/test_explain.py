@@ -141,6 +141,30 @@ def test_modules_methods_and_compiled_functions() -> None:
     assert segue.explain(compiled)(X).graph_count == 2
 
 
+def declining(gm, example_inputs):
+    """A backend that does not compile graphs with more than one operation."""
+    if sum(n.op.startswith("call") for n in gm.graph.nodes) > 1:
+        raise errors.GraphDeclined("too-long", "it has [more] than one operation")
+    return gm.forward
+
+
+def test_graphs_that_the_backend_declines_are_run_counted_and_told_apart() -> None:
+    explanation = segue.explain(broken, backend=declining)(X)
+    assert torch.equal(explanation.result, broken(X))
+    assert [(g.declined is None, g.n_operations, g.runs) for g in explanation.graphs] == [(False, 2, 1), (True, 1, 1)]
+    (graph,) = explanation.declined
+    assert (graph.declined.id, graph.declined.reason) == ("too-long", "it has [more] than one operation")
+    assert graph.declined.line == graph.place.line
+    assert explanation.coverage == 1.0
+
+
+def test_a_graph_that_needs_gradients_is_declined_by_the_native_backend() -> None:
+    explanation = segue.explain(broken, backend="native")(X.clone().requires_grad_())
+    assert [g.declined.id for g in explanation.graphs] == ["gradients", "gradients"]
+    assert explanation.result.requires_grad
+    assert segue.explain(broken, backend="native")(X).declined == []
+
+
 def test_a_generator_function_is_listed_as_skipped() -> None:
     def numbers(x: Tensor):
         yield x + 1
@@ -246,6 +270,27 @@ def test_the_table_names_everything() -> None:
     assert "cos" in text
     assert text.splitlines()[-1].endswith("tensor operations ran inside graphs")
     assert max(map(len, text.splitlines())) <= 110
+
+
+def test_a_reason_to_decline_is_printed_once_with_the_first_places() -> None:
+    def f(x: Tensor) -> Tensor:
+        x = x.sin() + 1
+        segue.graph_break()
+        x = x.cos() + 1
+        segue.graph_break()
+        x = x.tan() + 1
+        segue.graph_break()
+        x = x.exp() + 1
+        segue.graph_break()
+        return x + 1
+
+    text = str(segue.explain(f, backend=declining)(X))
+    title = next(line for line in text.splitlines() if line.startswith("Graphs that the backend did not compile"))
+    assert text.index("Graphs") < text.index(title) < text.index("Graph breaks")
+    assert text.count("it has [more] than one operation [too-long]") == 1
+    assert "and 1 other place " in text
+    assert text.splitlines()[-1].startswith("5 graphs (4 not compiled), 4 breaks; ")
+    assert "not compile" not in str(segue.explain(f, backend="eager")(X))
 
 
 def test_brackets_in_source_lines_are_shown_as_they_are() -> None:

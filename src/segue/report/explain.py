@@ -16,6 +16,7 @@ from torch import fx
 from torch.overrides import TorchFunctionMode
 
 from segue import _core, callables
+from segue.capture import Captured
 from segue.capture.operations import is_tensor_operation
 from segue.frames.compiler import Compiler
 from segue.options import Options
@@ -30,12 +31,14 @@ class Graph:
         place: where in the user's code it begins.
         module: the `torch.fx.GraphModule` that was handed to the backend.
         n_operations: how many operations it has.
+        declined: why the backend would not compile it, so that it runs as it was captured; None if it did.
         runs: how often it ran during the call.
     """
 
     place: Place
     module: fx.GraphModule
     n_operations: int
+    declined: Event | None = None
     runs: int = 0
 
 
@@ -69,6 +72,11 @@ class Explanation:
     def graph_count(self) -> int:
         """How many graphs there are."""
         return len(self.graphs)
+
+    @property
+    def declined(self) -> list[Graph]:
+        """The graphs that the backend would not compile; they run as they were captured."""
+        return [g for g in self.graphs if g.declined]
 
     @property
     def break_count(self) -> int:
@@ -260,8 +268,7 @@ class _WatchedCompiler(Compiler):
     """A compiler that keeps its graphs, and tells the counter when it is at work."""
 
     def __init__(self, inner: Compiler, counter: _Counter) -> None:
-        super().__init__(self._compile, inner.fullgraph)
-        self._inner = inner
+        super().__init__(inner.backend, inner.fullgraph)
         self._counter = counter
         self.graphs: list[Graph] = []
 
@@ -275,12 +282,11 @@ class _WatchedCompiler(Compiler):
         with self._counter.paused():
             return super().miss(*state)
 
-    def _compile(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        compiled: Any = self._inner.backend(gm, example_inputs)
-        if not callable(compiled):
-            return compiled
-        event = self.log.of_kind("graph")[-1]
-        graph = Graph(event.place, gm, event.n_operations)
+    def _compile_graph(self, captured: Captured, here: Place) -> Callable[..., Any]:
+        compiled = super()._compile_graph(captured, here)
+        assert captured.graph is not None
+        last = self.log.events[-1]
+        graph = Graph(here, captured.graph, captured.n_operations, last if last.kind == "declined" else None)
         self.graphs.append(graph)
 
         def run(*inputs: Any) -> Any:

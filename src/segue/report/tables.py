@@ -16,9 +16,11 @@ from rich.text import Text
 from segue.report.events import Event, Place
 
 if TYPE_CHECKING:
-    from segue.report.explain import Explanation
+    from segue.report.explain import Explanation, Graph
 
 WIDTH = 110
+SHOWN = 3
+"""Places that are named for one reason."""
 
 
 def text_of(explanation: Explanation) -> str:
@@ -32,6 +34,7 @@ def render(explanation: Explanation) -> RenderableType:
     """An explanation as something that `rich` prints."""
     tables = [
         _graphs(explanation),
+        _declined(explanation),
         _events("Graph breaks", explanation.of_kind("break")),
         _events("Skipped functions", explanation.of_kind("skip")),
         _events("Recompiles", explanation.of_kind("recompile", "limit")),
@@ -44,8 +47,9 @@ def render(explanation: Explanation) -> RenderableType:
 def summary(explanation: Explanation) -> str:
     """An explanation in one line."""
     inside, outside = explanation.operations_inside, explanation.operations_outside
+    uncompiled = f" ({len(explanation.declined)} not compiled)" if explanation.declined else ""
     return (
-        f"{_count(explanation.graph_count, 'graph')}, {_count(explanation.break_count, 'break')}; "
+        f"{_count(explanation.graph_count, 'graph')}{uncompiled}, {_count(explanation.break_count, 'break')}; "
         f"coverage {explanation.coverage:.1%}: "
         f"{inside} of {_count(inside + outside, 'tensor operation')} ran inside graphs"
     )
@@ -60,6 +64,20 @@ def _graphs(explanation: Explanation) -> Table:
     for graph in explanation.graphs:
         place = graph.place
         _add_row(table, _where(place), place.function, graph.n_operations, graph.runs)
+    return table
+
+
+def _declined(explanation: Explanation) -> Table:
+    """One row for each reason, however many graphs it holds for."""
+    table = _table("Graphs that the backend did not compile: they run as captured", ("begins at", "why"), ("graphs",))
+    reasons: dict[str, list[Graph]] = {}
+    for graph in explanation.declined:
+        assert graph.declined is not None
+        reasons.setdefault(f"{graph.declined.reason} [{graph.declined.id}]", []).append(graph)
+    for reason, graphs in reasons.items():
+        places = list(dict.fromkeys(_where(g.place) for g in graphs))
+        more = [f"and {_count(len(places) - SHOWN, 'other place')}"] if len(places) > SHOWN else []
+        _add_row(table, "\n".join([*places[:SHOWN], *more]), reason, len(graphs))
     return table
 
 
