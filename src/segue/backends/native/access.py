@@ -98,6 +98,12 @@ def invert(load: Load, sizes: Sequence[int], layout: View) -> list[Affine] | Spl
     return [Affine(tuple(c), o, tuple(terms[a])) for a, (c, o) in enumerate(zip(coefficients, offsets, strict=True))]
 
 
+def is_injective(view: View) -> bool:
+    """Whether all indices of a view are seen to be different places."""
+    digits = [_Digit(a, n, s) for a, (n, s) in enumerate(zip(view.sizes, view.strides, strict=True)) if n > 1]
+    return _is_nested(sorted(digits, key=lambda d: -d.stride))
+
+
 def _is_nested(digits: list[_Digit]) -> bool:
     reach = 0
     for digit in reversed(digits):

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from segue.backends.native.access import Affine, Split, invert, moved, permuted, split, squeezed
+from segue.backends.native.access import Affine, Split, invert, is_injective, moved, permuted, split, squeezed
 from segue.backends.native.inline import reads, writes
 from segue.backends.native.ir import Assign, Invoke, Load, Reduce, Statement, loads, statement_text
 from segue.graphs.aten import Buffer, View, product
@@ -270,10 +270,9 @@ class _Joining:
     def _is_row_by_row(self, placed: Assign | Reduce) -> bool:
         """Whether every buffer that one of them writes is accessed by the others at the same index only."""
         for member in self.members:
-            made = member.target
+            made, new = _places(member), _places(placed)
             if not all(_same(x, made) for x in loads(placed.expr) if x.buffer is made.buffer):
                 return False
-            new = placed.target
             if not all(_same(x, new) for x in loads(member.expr) if x.buffer is new.buffer):
                 return False
             if new.buffer is made.buffer and (new.strides, new.offset) != (made.strides, made.offset):
@@ -281,8 +280,19 @@ class _Joining:
         return True
 
 
+def _places(statement: Assign | Reduce) -> View:
+    """What a statement writes, with one index for each time."""
+    target = statement.target
+    if isinstance(statement, Assign):
+        return target
+    sizes = tuple(1 if a in statement.reduced else n for a, n in enumerate(target.sizes))
+    return View(target.buffer, sizes, target.strides, target.offset)
+
+
 def _same(load: Load, target: View) -> bool:
-    return load.strides == target.strides and load.offset == target.offset and not load.terms
+    if load.strides != target.strides or load.offset != target.offset or load.terms:
+        return False
+    return is_injective(target)
 
 
 def _finer(affine: Affine, sizes: tuple[int, ...], size: int) -> int | None:

@@ -9,6 +9,7 @@ import torch
 
 from segue import config
 from segue.backends.native import codegen, target, versions
+from segue.backends.native.access import Affine, moved
 from segue.backends.native.codegen import Kernel
 from segue.backends.native.combine import identity
 from segue.backends.native.fuse import fuse
@@ -63,7 +64,7 @@ def _plain(statement: Statement) -> Iterable[Statement]:
     if isinstance(statement, Invoke):
         return [statement]
     if isinstance(statement, Assign):
-        return [] if 0 in statement.sizes else [statement]
+        return [] if 0 in statement.sizes else [_writing_once(statement)]
     n_reduced = 1
     for axis in statement.reduced:
         n_reduced *= statement.sizes[axis]
@@ -77,3 +78,18 @@ def _plain(statement: Statement) -> Iterable[Statement]:
     if n_reduced == 1:
         return [Assign(view, statement.expr)]
     return [Assign(view, Constant(identity(statement.combine, statement.expr.dtype), statement.expr.dtype))]
+
+
+def _writing_once(statement: Assign) -> Assign:
+    """Only the last of the indices along which an expanded target does not move, each of which writes the same."""
+    target = statement.target
+    still = {a for a, (n, s) in enumerate(zip(target.sizes, target.strides, strict=True)) if s == 0 and n > 1}
+    if not still:
+        return statement
+    axes = [
+        Affine(tuple(int(a == b and a not in still) for b in range(len(target.sizes))), n - 1 if a in still else 0)
+        for a, n in enumerate(target.sizes)
+    ]
+    once = moved(statement, axes, [1 if a in still else n for a, n in enumerate(target.sizes)])
+    assert isinstance(once, Assign)
+    return once

@@ -199,7 +199,9 @@ class _Planner:
             spans = {b: (self.slots[b], b.size * b.dtype.itemsize) for b in self.arguments}
             ours = tuple(s for b, s in spans.items() if b in written)
             self.steps.append(("check_overlap", ours, tuple(s for b, s in spans.items() if b not in written)))
-        changed = [_core.Register(i) for b, i in self.arguments.items() if b in self._written_by_kernels()]
+        by_program = {b for call in self.graph.calls for b in call.written}
+        by_aten = {b for u in self.compiled.units if isinstance(u, Invoke) for b in u.call.written}
+        changed = [_core.Register(i) for b, i in self.arguments.items() if b in by_program - by_aten]
         if changed:
             self.steps.append(("call", calls.note_writes, tuple(changed), None, None))
 
@@ -217,7 +219,6 @@ class _Planner:
         function, args, kwargs = calls.fastest(call)
         given = self.given - self.held.keys()
         fresh = [r if r is not None and r.buffer in given else None for r in call.results]
-        registers = [None if r is None else self._register() for r in fresh]
         if calls.takes_out(call):
             (result,) = call.results
             assert result is not None
@@ -226,12 +227,15 @@ class _Planner:
         names = tuple(kwargs)
         values += [self._argument(v) for v in kwargs.values()]
         target: Any = None
-        if any(r is not None for r in registers):
-            target = registers[0] if len(registers) == 1 else tuple(-1 if r is None else r for r in registers)
+        registers = [self._register() for _ in fresh] if any(r is not None for r in fresh) else []
+        if registers:
+            target = registers[0] if len(registers) == 1 else tuple(registers)
         self.steps.append(("call", function, tuple(values), names or None, target))
-        for view, register in zip(fresh, registers, strict=True):
-            if view is not None and register is not None:
+        for view, register in zip(fresh, registers, strict=False):
+            if view is not None and self.uses[view.buffer] != (at, at):
                 self._expect(view, register)
+            else:
+                self.steps.append(("release", register))
 
     def _expect(self, view: View, register: int) -> None:
         """Make sure that what an operation returned lies in memory as was foreseen."""
