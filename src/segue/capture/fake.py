@@ -71,6 +71,8 @@ class CaptureMode(FakeTensorMode):
             result = func(*meta_args, **meta_kwargs)
         except NotImplementedError:
             return NotImplemented
+        if any(_layout(metas[id(fake)]) != _layout(fake) for fake in fakes):
+            return NotImplemented  # It has resized an `out=` argument; PyTorch's way resizes the fake tensor itself.
         originals = {id(metas[id(fake)]): fake for fake in fakes}
         result = pytree.tree_map(lambda r: originals.get(id(r), r), result)
         device: Any = kwargs.get("device")
@@ -144,6 +146,10 @@ def _as_meta(fake: torch.Tensor) -> torch.Tensor:
     """A plain tensor of the device `meta` with the shape, strides and storage of a fake one."""
     plain = torch.empty(0, dtype=fake.dtype, device="meta")
     return plain.set_(fake.untyped_storage(), fake.storage_offset(), fake.size(), fake.stride())
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.stride(), tensor.storage_offset()
 
 
 @contextlib.contextmanager

@@ -37,12 +37,12 @@ _RUNNING_STATISTICS, _IS_TRAINING = (3, 4), 5
 _TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 _TELLTALES: dict[type, tuple[tuple[float, float], ...]] = {
-    float: ((0.7390851332151607, 1.0), (-0.5671432904097838, -1.0)),
+    float: ((7.390851332151607, 1.0), (-5.671432904097838, -1.0)),
     int: ((1_234_567_891, 1), (-1_357_924_681, -1)),
 }
 """For a type of number: start and step of the telltale values of the first and of the second run.
 
-They differ in sign, so that an operation that clamps an index is found out.
+They differ in sign, so that an operation that clamps an index is found out, and also when converted to an integer.
 """
 
 _HARMLESS = frozenset(
@@ -230,6 +230,8 @@ class Recorder(RememberingMode):
         call.results = [None if t is None else self._view(t, func.overloadpacket.__name__) for t in made]
         if torch.Tag.inplace_view not in func.tags:
             call.written = _written(call)
+            if call.written and (self._argument(call_args), self._argument(call_kwargs)) != (call.args, call.kwargs):
+                raise Unrecordable(f"{func} resizes a tensor that it is given")
         if call.written or len(self.buffers) > known or not func._schema.returns:
             self.calls.append(call)
         return result
@@ -244,6 +246,8 @@ class Recorder(RememberingMode):
     def _lift(self, func: OpOverload, types: Sequence[type], real: torch.Tensor) -> Any:
         """A constant comes into the graph: fresh memory in every run, in case that the graph writes it."""
         _check_plain(real)
+        if real.dtype is torch.bool and self._numbers:
+            raise Unrecordable("a constant that may be the truth of a Python number")
         fake = self._below(func, types, (real,), {})
         view = self._view(fake, "constant")
         view.buffer.constant = real
