@@ -140,7 +140,7 @@ class _Writer:
         self._row()
 
     def _n_row_axes(self) -> int:
-        return self.nest.n_outer - (self.loops.across or not self.nest.has_inner)
+        return self.nest.n_outer - (self.loops.across or not self.nest.has_inner) - (self.loops.tile > 0)
 
     def _row(self) -> None:
         self._prepare(self.nest.members)
@@ -166,6 +166,9 @@ class _Writer:
             return
         reductions = [m for m in members if isinstance(m.statement, Reduce)]
         inner = [a for a in range(self._n_row_axes(), len(self.nest.sizes)) if a != self.vector_axis]
+        if self.loops.tile:
+            self._tile_loop(members)
+            return
         lanes = self._accumulator_lanes()
         accumulators = [[self._accumulator(m, n) for n in lanes] for m in reductions]
         carried = [c for group in accumulators for a in group for c in a.carried()]
@@ -245,6 +248,65 @@ class _Writer:
             chosen = [[g[-1] if is_short else g[k]] for g in accumulators]
             self._scoped(lambda vec=vec, chosen=chosen: self._body(members, [vec], chosen))  # type: ignore[misc]
         return _flat(accumulators)
+
+    def _tile_loop(self, members: list[Member]) -> None:
+        """Along the vector axis of a tile: a square of each crossing load is turned round in registers."""
+        width, axis = self.loops.lanes, self.vector_axis - 1
+        crossing = [
+            load
+            for member in members
+            for load in loads(member.statement.expr)
+            if load.strides[axis] == 1 and load.strides[self.vector_axis] not in (0, 1) and not load.terms
+        ]
+
+        def body(base: str, _: list[str]) -> list[str]:
+            for first in range(0, self.loops.tile, width):
+                self._scoped(lambda first=first: self._square(members, crossing, base, first))  # type: ignore[misc]
+            return []
+
+        self.function.loop("0", str(self.nest.sizes[self.vector_axis]), width, [], body)
+
+    def _square(self, members: list[Member], crossing: list[Load], base: str, first: int) -> None:
+        width, axis = self.loops.lanes, self.vector_axis - 1
+        vec = Vec(Lanes(self.function, width), base, 0)
+        self.index[axis] = "0"
+        turned = {load: self._transposed(load, vec, first) for load in crossing}
+        for k in range(width):
+            self.index[axis] = str(first + k)
+
+            def row(k: int = k) -> None:
+                for load, rows in turned.items():
+                    self.memo[-1][(load, vec)] = self.values.from_memory(vec.lanes, load.buffer.dtype, rows[k])
+                self._body(members, [vec], [])
+
+            self._scoped(row)
+        del self.index[axis]
+
+    def _transposed(self, load: Load, vec: Vec, first: int) -> list[str]:
+        """Vectors along the vector axis for neighbouring indices of the axis before it, from loads along that axis.
+
+        Pairs of rows exchange halves, quarters, ... (Eklundh, "A Fast Computer Method for Matrix Transposing", 1972).
+        """
+        element, width = MEMORY[load.buffer.dtype], vec.lanes.count
+        kind, stride = vec.lanes.type(element), load.strides[self.vector_axis]
+        base = self._base(load.buffer, load.strides, load.offset + first, ())
+        rows = []
+        for k in range(width):
+            place = self._offset(base, element, Vec(self.scalar, vec.base, k), stride)
+            rows.append(self.function.let(f"load {kind}, ptr {place}, align {_align(element)}"))
+        distance = width // 2
+        while distance:
+            low = [k if not k & distance else width + k - distance for k in range(width)]
+            high = [k + distance if not k & distance else width + k for k in range(width)]
+            for i in (i for i in range(width) if not i & distance):
+                pair = rows[i], rows[i + distance]
+                rows[i], rows[i + distance] = (self._shuffled(kind, width, *pair, picks) for picks in (low, high))
+            distance //= 2
+        return rows
+
+    def _shuffled(self, kind: str, width: int, x: str, y: str, picks: list[int]) -> str:
+        mask = ", ".join(f"i32 {p}" for p in picks)
+        return self.function.let(f"shufflevector {kind} {x}, {kind} {y}, <{width} x i32> <{mask}>")
 
     def _vecs(self, base: str, count: int) -> list[Vec]:
         """Vectors over `count` indices from a constant base."""

@@ -23,6 +23,10 @@ SCRATCH_BYTES = 65536
 """A row of a temporary up to this size stays in the kernel's frame."""
 GRAIN = 32768
 """Instructions on elements that are worth another thread."""
+LINE = 64
+"""Bytes of a cache line."""
+TILE_ROWS = 256
+"""How far a tile reaches along the vector axis, so that the pages it touches stay known to the processor."""
 FEW_ROWS = 4
 LONG_ROW = 65536
 
@@ -36,6 +40,7 @@ class Loops:
             vectors run across rows).
         across: whether the vectors run along the last outer axis.
         unroll: vectors worked on at once.
+        tile: the size of the axis before the vector axis, where loads along it are transposed in registers; else 0.
         scratch: local buffers that are kept for a row, with their strides.
         units: iterations of the outermost loop.
         unit_cost: of one of them, in instructions on elements, about.
@@ -45,6 +50,7 @@ class Loops:
     lanes: int
     across: bool
     unroll: int
+    tile: int = 0
     scratch: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)
     units: int = 1
     unit_cost: int = 1
@@ -124,7 +130,10 @@ def schedule(nest: Nest, lanes: int) -> list[Loops]:
     if not nest.sizes:
         nest = _with_axis(nest)
     if not nest.has_inner:
-        return [_finished(part, lanes, False) for part in _blocks(_ordered_pointwise(nest))]
+        nest = _ordered_pointwise(nest)
+        crossing = _crossing_axis(nest)
+        parts = [(nest, 0)] if crossing is None else _tiles(nest, crossing, lanes)
+        return [_finished(b, lanes, False, tile) for part, tile in parts for b in ([part] if tile else _blocks(part))]
     nest, across = _ordered_reduction(nest, lanes)
     nest = _coalesced(nest)
     _drop_long_locals(nest, lanes, across)
@@ -271,6 +280,47 @@ def _part(nest: Nest, axis: int, start: int, n: int) -> Nest:
     return _mapped(nest, cut, sizes, nest.n_outer)
 
 
+def _crossing_axis(nest: Nest) -> int | None:
+    """The axis along which a load runs that would stride through memory on the vector axis, if there is one."""
+    last = len(nest.sizes) - 1
+    for member in nest.members:
+        for load in loads(member.statement.expr):
+            if load.strides[last] in (0, 1) or load.terms or load.buffer in nest.local:
+                continue
+            for axis in range(last):
+                if load.strides[axis] == 1:
+                    return axis
+    return None
+
+
+def _tiles(nest: Nest, axis: int, lanes: int) -> list[tuple[Nest, int]]:
+    """A nest in tiles of `axis` and the vector axis, each with the size of its tiles; what is left over has none."""
+    last = len(nest.sizes) - 1
+    tile = max(lanes, LINE // 4)
+    whole = [nest.sizes[axis] // tile * tile, nest.sizes[last] // lanes * lanes]
+    if 0 in whole:
+        return [(nest, 0)]
+    parts: list[tuple[Nest, int]] = []
+    main = nest
+    for place, n in zip((axis, last), whole, strict=True):
+        if n < nest.sizes[place]:
+            parts.append((_part(main, place, n, nest.sizes[place] - n), 0))
+            main = _part(main, place, 0, n)
+    rows = next((r for r in range(TILE_ROWS, lanes, -lanes) if main.sizes[last] % r == 0), main.sizes[last])
+    sizes = (
+        *main.sizes[:axis],
+        main.sizes[axis] // tile,
+        tile,
+        *main.sizes[axis + 1 : last],
+        main.sizes[last] // rows,
+        rows,
+    )
+    divided = _mapped(main, lambda s: split(split(s, last, rows), axis, tile), sizes, len(sizes))
+    inner, outer_rows, inner_rows = axis + 1, len(sizes) - 2, len(sizes) - 1
+    others = [a for a in range(len(sizes)) if a not in (axis, inner, outer_rows, inner_rows)]
+    return [(_permuted(divided, [*others, outer_rows, axis, inner, inner_rows]), tile), *parts]
+
+
 def _column_blocks(nest: Nest, lanes: int) -> list[Nest]:
     """A nest across rows, cut so that the last outer axis is as long as the vectors that are worked on at once."""
     axis = nest.n_outer - 1
@@ -311,11 +361,11 @@ def _drop_long_locals(nest: Nest, lanes: int, across: bool) -> None:
             nest.local.discard(target.buffer)
 
 
-def _finished(nest: Nest, lanes: int, across: bool) -> Loops:
-    loops = Loops(nest, lanes, across, _unroll(nest, across))
+def _finished(nest: Nest, lanes: int, across: bool, tile: int = 0) -> Loops:
+    loops = Loops(nest, lanes, across, 1 if tile else _unroll(nest, across), tile)
     if nest.has_inner:
         loops.scratch = _scratch(nest, loops)
-    outer = nest.n_outer - (across or not nest.has_inner)
+    outer = nest.n_outer - (across or not nest.has_inner) - (tile > 0)
     loops.units = product(nest.sizes[:outer])
     elements = product(nest.sizes[outer:])
     loops.unit_cost = elements * max(
