@@ -32,8 +32,7 @@ def kernels(graph: LoopGraph) -> list[Kernel | Invoke]:
     lanes = machine.lanes(32)
     kept = kept_buffers(graph)
     statements = [s for statement in graph.statements for s in _plain(statement)]
-    outside = {v.buffer for v in graph.inputs} | {b for b in kept if b.constant is not None}
-    statements = versions.renamed(statements, versions.pinned_buffers(statements, outside))
+    statements = versions.renamed(statements)
     statements = with_parallel_reductions(Inliner(statements, kept).run(), lanes)
     result: list[Kernel | Invoke] = []
     shows = "loops" in config.log.split(",")

@@ -10,15 +10,15 @@ from segue.backends.native.ir import Assign, Expr, Invoke, Load, Reduce, Stateme
 from segue.graphs.aten import Buffer, View
 
 
-def renamed(statements: Sequence[Statement], pinned: set[Buffer]) -> list[Statement]:
-    """The statements with a new buffer for each version of a buffer but the last.
+def renamed(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements with a new buffer for each version of a buffer but the first content of an input and the last.
 
-    A version begins where a statement writes every element.
+    A version begins where a statement writes every element.  Buffers that ATen works on have one version only.
 
     Args:
         statements: in program order.
-        pinned: buffers whose first content comes from outside, or that ATen works on.
     """
+    pinned = {b for s in statements if isinstance(s, Invoke) for b in reads(s) | writes(s)}
     beginnings: dict[Buffer, list[int]] = defaultdict(list)
     for i, statement in enumerate(statements):
         if isinstance(statement, Assign) and _is_whole(statement.target):
@@ -41,15 +41,6 @@ def renamed(statements: Sequence[Statement], pinned: set[Buffer]) -> list[Statem
         else:
             result.append(Reduce(target, expr, statement.combine, statement.reduced))
     return result
-
-
-def pinned_buffers(statements: Sequence[Statement], outside: set[Buffer]) -> set[Buffer]:
-    """The buffers that cannot have versions."""
-    pinned = set(outside)
-    for statement in statements:
-        if isinstance(statement, Invoke):
-            pinned |= reads(statement) | writes(statement)
-    return pinned
 
 
 def _is_whole(view: View) -> bool:
