@@ -213,7 +213,8 @@ class _Joining:
         own = [a for a in range(len(self.statement.sizes)) if a not in places]
         free = [a for a in range(len(self.sizes)) if a not in places.values()]
         if not own:
-            if free and (isinstance(self.statement, Reduce) or min(free) < self.n_outer or not self._is_reducing()):
+            inner = list(range(self.n_outer, len(self.sizes)))
+            if free and (isinstance(self.statement, Reduce) or free != inner):
                 return None
             return self._arranged(places)
         if product([self.statement.sizes[a] for a in own]) != product([self.sizes[a] for a in free]):
