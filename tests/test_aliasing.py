@@ -1,4 +1,4 @@
-"""Overlapping inputs, views of changed bases, outputs that are inputs: eager's results on every backend."""
+"""Overlapping inputs, views of changed bases, outputs that are inputs: eager's results on Segue's own backends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.backends_for_tests import Graphs
 from tests.observation import Snapshot, difference
 
 
-@pytest.fixture(params=[*segue.list_backends(), "counting"])
+@pytest.fixture(params=["native", "eager", "counting"])
 def backend(request) -> Any:
     return Graphs() if request.param == "counting" else request.param
 
@@ -51,7 +51,7 @@ def assert_as_eager(
             everything = tensors_of([result, args])
             bases = [t._base for t in everything if t._base is not None]
             seen.append((Snapshot()([result, args, bases]), relations(everything)))
-        assert difference(seen[0][0], seen[1][0]) is None
+        assert difference(seen[0][0], seen[1][0], rounding=True) is None
         assert seen[0][1] == seen[1][1]
 
 

@@ -91,6 +91,25 @@ def test_difference_explains_what_differs() -> None:
     assert "exception" in explain(fails)
 
 
+def test_rounding_is_overlooked_on_demand_and_nothing_else() -> None:
+    def observed(*values):
+        return observe(lambda: values, ())
+
+    third = torch.tensor([1 / 3, 0.0])
+    exact, near = observed(third, 0.1, 3), observed(third * (1 + 2e-7), 0.1 + 1e-9, 3)
+    assert difference(exact, near) is not None
+    assert difference(exact, near, rounding=True) is None
+    others = [
+        observed(third * (1 + 1e-5), 0.1, 3),
+        observed(third, 0.1001, 3),
+        observed(third, 0.1, 4),
+        observed(third.double(), 0.1, 3),
+        observed(third, torch.tensor(0.1), 3),
+        observed(third, 0.1),
+    ]
+    assert all(difference(exact, other, rounding=True) is not None for other in others)
+
+
 def test_aliasing_is_part_of_an_observation() -> None:
     same = observe(lambda x: (x, [x, x]), (torch.ones(1),))
     equal = observe(lambda x: (x, [x, x.clone()]), (torch.ones(1),))

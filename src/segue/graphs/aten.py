@@ -102,6 +102,7 @@ class AtenGraph:
         calls: the operations; those that only make views are left out.
         outputs: `View`s, `Number`s or constants.
         same_as_input: for each output, the number of the input that it is the very object of, or None.
+        apart: the outputs that autograd does not take for views of inputs or of other outputs.
         followed: the memory of inputs that require a gradient where autograd would notice how they are used.
     """
 
@@ -109,6 +110,7 @@ class AtenGraph:
     calls: list[Call]
     outputs: list[Any]
     same_as_input: list[int | None]
+    apart: frozenset[int] = frozenset()
     followed: frozenset[Buffer] = frozenset()
 
     def __str__(self) -> str:

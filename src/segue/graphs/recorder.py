@@ -312,7 +312,8 @@ class Recorder(RememberingMode):
         outputs = [self._output(o) for o in self.outputs]
         self._copy_constants(outputs)
         calls, followed = _useful(self.calls, outputs), self._followed(examples, outputs)
-        graph = AtenGraph([i for _, i in self._inputs], calls, outputs, same, followed)
+        apart = frozenset(i for i, o in enumerate(self.outputs) if self._is_apart(o))
+        graph = AtenGraph([i for _, i in self._inputs], calls, outputs, same, apart, followed)
         graph.check()
         return graph
 
@@ -323,6 +324,13 @@ class Recorder(RememberingMode):
         if isinstance(output, View):
             check_bounds(output)
         return output
+
+    def _is_apart(self, output: Any) -> bool:
+        """Whether an output is no view, or a view of something that the caller does not get to see."""
+        if not isinstance(output, torch.Tensor):
+            return False
+        seen = [*(f for f, _ in self._inputs), *self.outputs]
+        return output._base is None or not any(output._base is t for t in seen)
 
     def _followed(self, examples: Sequence[Any], outputs: list[Any]) -> frozenset[Buffer]:
         """What autograd follows; without grad mode only what is handed out, where even a view requires a gradient."""

@@ -69,6 +69,22 @@ def test_writing_a_detached_result_is_noticed_by_backward() -> None:
         loss.backward()
 
 
+def test_a_detached_result_is_no_view() -> None:
+    @segue.compile(backend="native")
+    def detached(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.detach(), x.detach().t(), x.t()
+
+    x = torch.ones(2, 2)
+    same, turned, view = detached(x)
+    assert (same._base, view._base is x, turned._base is x) == (None, True, False)
+    x.requires_grad_()
+    same.add_(1)
+    turned.add_(1)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        view.add_(1)
+    assert x.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
 def test_a_graph_that_needs_gradients_is_declined_and_still_differentiated() -> None:
     @segue.compile(backend="native")
     def square(w: torch.Tensor) -> torch.Tensor:

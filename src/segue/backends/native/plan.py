@@ -101,7 +101,7 @@ class _Planner:
                 self._kernel(unit, self.compiled.names[at])
             self._release(at)
         same = self.graph.same_as_input
-        outputs = tuple(self._output(o, i) for o, i in zip(self.graph.outputs, same, strict=True))
+        outputs = tuple(self._output(i, o, same[i]) for i, o in enumerate(self.graph.outputs))
         compiled, fallback = self.compiled, self.fallback
         return _core.Plan(
             tuple(self.steps),
@@ -300,23 +300,26 @@ class _Planner:
         function = calls.view_of(view, self.held[view.buffer][1], is_argument)
         self.steps.append(("call", function[0], (_core.Register(register), *function[1]), None, result))
 
-    def _output(self, value: Any, same: int | None) -> Any:
+    def _output(self, number: int, value: Any, same: int | None) -> Any:
         if same is not None:
             return _core.Register(same)
         if isinstance(value, View):
-            return self._own_tensor(value)
+            return self._own_tensor(value, number in self.graph.apart)
         if isinstance(value, Number):
             return _core.Register(self.numbers[value.buffer])
         return value
 
-    def _own_tensor(self, view: View) -> _core.Register:
-        """A tensor object that is no argument and no other output."""
+    def _own_tensor(self, view: View, apart: bool) -> _core.Register:
+        """A tensor object that is no argument and no other output; nor a view of one for autograd if it is `apart`."""
         found = self._tensor(view)
         assert isinstance(found, _core.Register)
         register = found.index
-        if register < len(self.graph.inputs) or register in self.returned:
+        shared = register < len(self.graph.inputs) or register in self.returned
+        if shared or (apart and view.buffer in self.arguments.keys() - self.graph.followed):
             source, register = register, self._register()
-            self.steps.append(("call", calls.alias, (_core.Register(source),), None, register))
+            self.steps.append(
+                ("call", calls.detach if apart else calls.alias, (_core.Register(source),), None, register)
+            )
         self.returned.add(register)
         return _core.Register(register)
 
