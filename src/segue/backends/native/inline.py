@@ -7,11 +7,11 @@ pieces, each of which then reads from one producer only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from segue.backends.native import ir
 from segue.backends.native.access import Affine, Split, invert, moved, split, squeezed, substitute
-from segue.backends.native.ir import Apply, Assign, Expr, Invoke, Load, Reduce, Statement, loads, walk
+from segue.backends.native.ir import DIVISION, Apply, Assign, Expr, Invoke, Load, Reduce, Statement, loads, walk
 from segue.graphs.aten import Buffer, View, product
 
 HEAVY = frozenset(
@@ -21,6 +21,8 @@ HEAVY = frozenset(
     """.split()
 )
 """Operations that take many instructions."""
+
+DIVISIONS = frozenset(DIVISION.split())
 
 LARGEST_EXPRESSION = 160
 """Nodes of an expression up to which it is put into its consumer: keeps the size of code linear in the graph's."""
@@ -161,6 +163,8 @@ class Inliner:
         return not any(at < w < i for load in loads(producer.expr) for w in self.written_at[load.buffer])
 
     def _pays(self, producer: Assign, load: Load, consumer: Assign | Reduce) -> bool:
+        if may_fail(producer) and not _reads_all(load, consumer.sizes, producer):
+            return False
         price = cost(producer.expr)
         repeats = product(consumer.sizes) > product(producer.sizes)
         if repeats or load.terms:
@@ -174,6 +178,13 @@ def reads_as_written(expr: Expr, target: View) -> bool:
         load.strides == target.strides and load.offset == target.offset and not load.terms
         for load in loads(expr)
         if load.buffer is target.buffer
+    )
+
+
+def _reads_all(load: Load, sizes: Iterable[int], producer: Assign) -> bool:
+    """Whether a load whose places differ reads as many elements as a producer makes."""
+    return not load.terms and product([n for n, s in zip(sizes, load.strides, strict=True) if s]) == product(
+        producer.sizes
     )
 
 
@@ -234,6 +245,21 @@ def reads(statement: Statement) -> set[Buffer]:
     if isinstance(statement, Invoke):
         return {v.buffer for v in statement.call.views()}
     return {load.buffer for load in loads(statement.expr)}
+
+
+def may_fail(statement: Assign | Reduce) -> bool:
+    """Whether a statement raises an error for some data: an index out of range, an integer divided by 0."""
+    return any(
+        isinstance(e, Apply) and (e.name == "bounded" or (e.name in DIVISIONS and not e.dtype.is_floating_point))
+        for e in walk(statement.expr)
+    )
+
+
+def unread_failures(statements: Sequence[Statement], kept: set[Buffer]) -> set[Buffer]:
+    """The buffers that nobody reads, but whose making may fail: it has to be tried nevertheless."""
+    live = set(map(id, without_dead(list(statements), kept)))
+    dead = [s for s in statements if id(s) not in live]
+    return {s.target.buffer for s in dead if not isinstance(s, Invoke) and may_fail(s)}
 
 
 def without_dead(statements: list[Statement], kept: set[Buffer]) -> list[Statement]:

@@ -13,7 +13,7 @@ from segue.backends.native.access import Affine, moved
 from segue.backends.native.codegen import Kernel
 from segue.backends.native.combine import identity
 from segue.backends.native.fuse import fuse
-from segue.backends.native.inline import Inliner, reads, without_dead, writes
+from segue.backends.native.inline import Inliner, reads, unread_failures, without_dead, writes
 from segue.backends.native.ir import Assign, Constant, Invoke, LoopGraph, Statement
 from segue.backends.native.schedule import schedule, with_parallel_reductions
 from segue.graphs.aten import Buffer, Number, View
@@ -33,6 +33,7 @@ def kernels(graph: LoopGraph) -> list[Kernel | Invoke]:
     kept = kept_buffers(graph)
     statements = [s for statement in graph.statements for s in _plain(statement)]
     statements = versions.renamed(statements)
+    kept |= unread_failures(statements, kept)
     statements = with_parallel_reductions(Inliner(statements, kept).run(), lanes)
     result: list[Kernel | Invoke] = []
     shows = "loops" in config.log.split(",")
