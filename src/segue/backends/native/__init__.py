@@ -10,7 +10,7 @@ from torch import fx
 from segue.errors import GraphDeclined
 
 
-def native(gm: fx.GraphModule, example_inputs: list[Any], **settings: Any) -> Callable[..., Any]:
+def native_backend(gm: fx.GraphModule, example_inputs: list[Any], **settings: Any) -> Callable[..., Any]:
     """Compile a captured graph for the CPU.
 
     Args:
