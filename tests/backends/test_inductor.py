@@ -46,6 +46,21 @@ def test_training_and_a_mutated_input() -> None:
     torch.testing.assert_close(results[1], results[0])
 
 
+def test_inputs_that_overlap_and_outputs_that_share_memory() -> None:
+    def f(a, b):
+        a.mul_(2)
+        y = a + b
+        return y, y[1:]
+
+    seen = []
+    for function in (f, segue.compile(f, backend="inductor")):
+        x = torch.arange(8.0)
+        y, part = function(x[:4], x[2:6])
+        part.zero_()
+        seen.append((x, y))
+    torch.testing.assert_close(seen[1], seen[0])
+
+
 def test_an_unknown_option_is_an_error() -> None:
     compiled = segue.compile(lambda x: x + 1, backend="inductor", options={"max_fusion_sise": 8})
     with pytest.raises(BackendError, match=r"no option 'max_fusion_sise'; did you mean .*'max_fusion_size'"):
