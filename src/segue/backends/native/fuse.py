@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from segue.backends.native.access import Affine, Split, invert, is_injective, moved, permuted, split, squeezed
-from segue.backends.native.inline import reads, writes
+from segue.backends.native.inline import may_fail, reads, writes
 from segue.backends.native.ir import Assign, Invoke, Load, Reduce, Statement, loads, statement_text
 from segue.graphs.aten import Buffer, View, product
 
@@ -68,26 +69,33 @@ class Nest:
         return "\n".join(lines)
 
 
-def fuse(statements: Iterable[Statement], kept: set[Buffer]) -> list[Nest | Invoke]:
+def fuse(
+    statements: Iterable[Statement], kept: set[Buffer], arguments: AbstractSet[Buffer] = frozenset()
+) -> list[Nest | Invoke]:
     """Nests and ATen operations in an order in which they can run.
 
     Args:
         statements: in program order.
         kept: buffers that have to be in memory at the end.
+        arguments: buffers of the caller, which are written only after what may fail.
     """
     units: list[Nest | Invoke] = []
     touched: list[tuple[set[Buffer], set[Buffer]]] = []
+    safe = 0
     for statement in statements:
         if isinstance(statement, Invoke):
             units.append(statement)
             touched.append((reads(statement), writes(statement)))
+            safe = len(units)
             continue
-        at = _join(units, touched, statement)
+        at = _join(units, touched, statement, safe if statement.target.buffer in arguments else 0)
         if at is None:
             units.append(_new_nest(statement))
             touched.append((reads(statement), writes(statement)))
         else:
             touched[at] = (touched[at][0] | reads(statement), touched[at][1] | writes(statement))
+        if may_fail(statement):
+            safe = max(safe, (len(units) - 1 if at is None else at) + 1)
     for unit in units:
         if isinstance(unit, Nest):
             _set_steps(unit)
@@ -111,11 +119,14 @@ def _inner_last(statement: Reduce) -> Reduce:
 
 
 def _join(
-    units: list[Nest | Invoke], touched: list[tuple[set[Buffer], set[Buffer]]], statement: Assign | Reduce
+    units: list[Nest | Invoke],
+    touched: list[tuple[set[Buffer], set[Buffer]]],
+    statement: Assign | Reduce,
+    first: int,
 ) -> int | None:
-    """The number of the unit that the statement has been added to."""
+    """The number of the unit that the statement has been added to, which is not before the `first`."""
     read, written = reads(statement), writes(statement)
-    for at in range(len(units) - 1, max(-1, len(units) - 40), -1):
+    for at in range(len(units) - 1, max(first, len(units) - 39) - 1, -1):
         unit = units[at]
         if isinstance(unit, Nest) and len(unit.members) < MOST_MEMBERS and _Joining(unit, statement).run():
             return at

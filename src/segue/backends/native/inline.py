@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from segue.backends.native import ir
 from segue.backends.native.access import Affine, Split, invert, moved, split, squeezed, substitute
@@ -40,10 +41,13 @@ class Inliner:
     Args:
         statements: in program order.
         kept: buffers that have to be in memory whatever happens.
+        arguments: buffers of the caller: what may fail stays before they are written, so that a run can be taken back.
     """
 
-    def __init__(self, statements: Iterable[Statement], kept: set[Buffer]) -> None:
-        self.statements = [s if isinstance(s, Invoke) else squeezed(s) for s in statements]
+    def __init__(
+        self, statements: Iterable[Statement], kept: set[Buffer], arguments: AbstractSet[Buffer] = frozenset()
+    ) -> None:
+        self.statements = [s if isinstance(s, Invoke) else with_shared_loads(squeezed(s)) for s in statements]
         self.kept = kept
         self.written_at: dict[Buffer, list[int]] = defaultdict(list)
         self.readers: dict[Buffer, int] = defaultdict(int)
@@ -53,6 +57,8 @@ class Inliner:
             for buffer in reads(statement):
                 self.readers[buffer] += 1
         self.producers: dict[Buffer, list[tuple[int, Assign]]] = {}
+        places = (i for i, s in enumerate(self.statements) if not arguments.isdisjoint(writes(s)))
+        self.first_write = next(places, len(self.statements))
 
     def run(self) -> list[Statement]:
         """The statements, with producers put in and those that are no longer needed left out."""
@@ -138,7 +144,7 @@ class Inliner:
                 refused.add(id(load))
                 continue
             expr = ir.rewrite(statement.expr, lambda e, load=load, value=value: value if e is load else None)  # type: ignore[misc]
-            statement = _with_expr(statement, expr)
+            statement = with_shared_loads(_with_expr(statement, expr))
 
     def _next(
         self, statement: Assign | Reduce, i: int, refused: set[int]
@@ -148,6 +154,8 @@ class Inliner:
                 continue
             for at, producer in self.producers.get(load.buffer, ()):
                 if not self._is_current(producer, at, i) or not self._pays(producer, load, statement):
+                    continue
+                if may_fail(producer) and not (self._is_early(at, i) and _reads_all(load, statement.sizes, producer)):
                     continue
                 axes = invert(load, statement.sizes, producer.target)
                 if isinstance(axes, Split):
@@ -162,9 +170,11 @@ class Inliner:
         """Whether nothing that the producer reads has been written since."""
         return not any(at < w < i for load in loads(producer.expr) for w in self.written_at[load.buffer])
 
+    def _is_early(self, at: int, i: int) -> bool:
+        """Whether what is computed at `at` may as well be computed at `i`, as to what the caller sees if it fails."""
+        return at >= self.first_write or i < self.first_write
+
     def _pays(self, producer: Assign, load: Load, consumer: Assign | Reduce) -> bool:
-        if may_fail(producer) and not _reads_all(load, consumer.sizes, producer):
-            return False
         price = cost(producer.expr)
         repeats = product(consumer.sizes) > product(producer.sizes)
         if repeats or load.terms:
@@ -188,6 +198,18 @@ def _reads_all(load: Load, sizes: Iterable[int], producer: Assign) -> bool:
     )
 
 
+def with_shared_loads(statement: Assign | Reduce) -> Assign | Reduce:
+    """The statement with one node for all loads of the same element, so that what replaces it is there once."""
+    known: dict[tuple[Buffer, tuple[int, ...], int], Load] = {}
+
+    def first(node: Expr) -> Expr | None:
+        if not isinstance(node, Load) or node.terms:
+            return None
+        return known.setdefault((node.buffer, node.strides, node.offset), node)
+
+    return _with_expr(statement, ir.rewrite(statement.expr, first))
+
+
 def _with_expr(statement: Assign | Reduce, expr: Expr) -> Assign | Reduce:
     if isinstance(statement, Assign):
         return Assign(statement.target, expr)
@@ -207,27 +229,31 @@ def _halves(statement: Assign, axis: int, at: int) -> list[Assign | Reduce]:
 
 
 def _are_disjoint(targets: list[View]) -> bool:
-    """Whether no two of the views have an element in common; only slices of one layout are recognised."""
-    for i, a in enumerate(targets):
-        for b in targets[:i]:
-            if not any(_apart(a, b, axis) for axis in range(len(a.sizes))):
-                return False
-    return True
-
-
-def _apart(a: View, b: View, axis: int) -> bool:
-    if len(a.sizes) != len(b.sizes) or a.strides != b.strides or a.strides[axis] <= 0:
+    """Whether no two of the views have an element in common; only boxes of one layout are recognised."""
+    strides = {1} | {s for v in targets for n, s in zip(v.sizes, v.strides, strict=True) if n > 1}
+    ordered = sorted(strides, reverse=True)
+    if ordered[-1] < 1 or any(large % small for large, small in zip(ordered, ordered[1:], strict=False)):
         return False
-    first, second = sorted((a, b), key=lambda v: v.offset)
-    distance = second.offset - first.offset
-    inside = sum(s * (n - 1) for k, (n, s) in enumerate(zip(first.sizes, first.strides, strict=True)) if k > axis)
-    return distance >= first.strides[axis] * (first.sizes[axis] - 1) + inside + 1 and distance < _pitch(first, axis)
+    boxes = [_box(v, ordered) for v in targets]
+    return all(
+        a is not None and b is not None and any(p[1] < q[0] or q[1] < p[0] for p, q in zip(a, b, strict=True))
+        for i, a in enumerate(boxes)
+        for b in boxes[:i]
+    )
 
 
-def _pitch(view: View, axis: int) -> int:
-    """How far an axis may reach before the next outer axis moves."""
-    outer = [s for s in view.strides[:axis] if s > view.strides[axis]]
-    return min(outer) if outer else view.buffer.size + 1
+def _box(view: View, strides: list[int]) -> list[tuple[int, int]] | None:
+    """The first and the last digit of a view's places for each stride, if none of its axes carries into another."""
+    box: list[tuple[int, int]] = []
+    rest, limit = view.offset, view.buffer.size
+    for stride in strides:
+        first, rest = divmod(rest, stride)
+        last = first + sum(n - 1 for n, s in zip(view.sizes, view.strides, strict=True) if s == stride)
+        if last * stride >= limit:
+            return None
+        box.append((first, last))
+        limit = stride
+    return box
 
 
 # --- reading and writing ----------------------------------------------------------------------------------

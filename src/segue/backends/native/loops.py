@@ -18,7 +18,7 @@ from segue.backends.native.ir import Assign, Constant, Invoke, LoopGraph, Statem
 from segue.backends.native.schedule import schedule, with_parallel_reductions
 from segue.graphs.aten import Buffer, Number, View
 
-_log = logging.getLogger("segue.loops")
+_log = logging.getLogger("segue")
 
 
 def kernels(graph: LoopGraph) -> list[Kernel | Invoke]:
@@ -33,11 +33,12 @@ def kernels(graph: LoopGraph) -> list[Kernel | Invoke]:
     kept = kept_buffers(graph)
     statements = [s for statement in graph.statements for s in _plain(statement)]
     statements = versions.renamed(statements)
+    arguments = {v.buffer for v in graph.inputs}
     kept |= unread_failures(statements, kept)
-    statements = with_parallel_reductions(Inliner(statements, kept).run(), lanes)
+    statements = with_parallel_reductions(Inliner(statements, kept, arguments).run(), lanes)
     result: list[Kernel | Invoke] = []
     shows = "loops" in config.log.split(",")
-    for unit in fuse(without_dead(statements, kept), kept):
+    for unit in fuse(without_dead(statements, kept), kept, arguments):
         if isinstance(unit, Invoke):
             result.append(unit)
             continue

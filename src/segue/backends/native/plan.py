@@ -33,12 +33,14 @@ class Compiled:
         units: kernels and ATen operations in order.
         code: the machine code of the kernels, None if there are none.
         names: for each unit, the name of its function in the code.
+        threads: how many threads a kernel uses at most, 0 for as many as PyTorch.
     """
 
     graph: AtenGraph
     units: list[Kernel | Invoke]
     code: jit.Code | None
     names: list[str]
+    threads: int
 
 
 def compile_kernels(graph: AtenGraph, units: list[Kernel | Invoke]) -> Compiled:
@@ -53,10 +55,11 @@ def compile_kernels(graph: AtenGraph, units: list[Kernel | Invoke]) -> Compiled:
         names.append(functions.setdefault(unit.function, f"{NAME}{len(functions)}"))
         declarations |= unit.declarations
     if not functions:
-        return Compiled(graph, units, None, names)
+        return Compiled(graph, units, None, names, config.threads)
     bodies = [body.replace(f"@{NAME}(", f"@{name}(", 1) for body, name in functions.items()]
     text = "\n".join([*declarations.values(), *bodies, ""])
-    return Compiled(graph, units, jit.compile_module(text, list(functions.values()), target.host()), names)
+    code = jit.compile_module(text, list(functions.values()), target.host())
+    return Compiled(graph, units, code, names, config.threads)
 
 
 def make_plan(compiled: Compiled, fallback: Callable[..., Any]) -> _core.Plan:
@@ -88,6 +91,7 @@ class _Planner:
         self.constants: dict[View, torch.Tensor] = {}
         self.uses = self._uses()
         self.returned: set[int] = set()
+        self.has_noted = False
         self.outputs = [o for o in self.graph.outputs if isinstance(o, View)]
         self.given = self._given()
         self.workspace = _Workspace(self._temporaries(), self.uses)
@@ -100,6 +104,7 @@ class _Planner:
             else:
                 self._kernel(unit, self.compiled.names[at])
             self._release(at)
+        self._note_writes()
         same = self.graph.same_as_input
         outputs = tuple(self._output(i, o, same[i]) for i, o in enumerate(self.graph.outputs))
         compiled, fallback = self.compiled, self.fallback
@@ -199,20 +204,30 @@ class _Planner:
             spans = {b: (self.slots[b], b.size * b.dtype.itemsize) for b in self.arguments}
             ours = tuple(s for b, s in spans.items() if b in written)
             self.steps.append(("check_overlap", ours, tuple(s for b, s in spans.items() if b not in written)))
+
+    def _written_by_kernels(self) -> set[Buffer]:
+        return {b for u in self.compiled.units if isinstance(u, Kernel) for b in u.written}
+
+    def _note_writes(self) -> None:
+        """Tell autograd of the writes that it does not see itself, before the first of them."""
+        if self.has_noted:
+            return
+        self.has_noted = True
         by_program = {b for call in self.graph.calls for b in call.written}
         by_aten = {b for u in self.compiled.units if isinstance(u, Invoke) for b in u.call.written}
         changed = [_core.Register(i) for b, i in self.arguments.items() if b in by_program - by_aten]
         if changed:
             self.steps.append(("call", calls.note_writes, tuple(changed), None, None))
 
-    def _written_by_kernels(self) -> set[Buffer]:
-        return {b for u in self.compiled.units if isinstance(u, Kernel) for b in u.written}
-
     def _kernel(self, kernel: Kernel, name: str) -> None:
         assert self.compiled.code is not None
+        if kernel.written & self.arguments.keys():
+            self._note_writes()
         slots = tuple(self._slot(b) for b in kernel.buffers)
         address = self.compiled.code.address(name)
-        self.steps.append(("kernel", address, slots, kernel.units, _grain(kernel), self.compiled.code, FAILED))
+        self.steps.append(
+            ("kernel", address, slots, kernel.units, _grain(kernel, self.compiled.threads), self.compiled.code, FAILED)
+        )
 
     def _call(self, invoke: Invoke, at: int) -> None:
         call = invoke.call
@@ -332,9 +347,8 @@ def _span(view: View) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(view.sizes, view.strides, strict=True)) if view.n_elements else 0
 
 
-def _grain(kernel: Kernel) -> int:
-    """Units that one thread takes at least, so that not more than `config.threads` take part; 0: one thread."""
-    threads: int = config.threads
+def _grain(kernel: Kernel, threads: int) -> int:
+    """Units that one thread takes at least, so that not more than `threads` take part; 0: one thread."""
     if threads == 1 or kernel.grain == 0:
         return 0
     return kernel.grain if threads == 0 else max(kernel.grain, -(-kernel.units // threads))
