@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from segue.backends.native.access import is_injective
 from segue.backends.native.inline import reads, writes
 from segue.backends.native.ir import Assign, Expr, Invoke, Load, Reduce, Statement, rewrite
 from segue.graphs.aten import Buffer, View
@@ -45,9 +46,7 @@ def renamed(statements: Sequence[Statement]) -> list[Statement]:
 
 def _is_whole(view: View) -> bool:
     """Whether a view has every element of its buffer once."""
-    return view.n_elements == view.buffer.size and all(
-        s > 0 or n == 1 for n, s in zip(view.sizes, view.strides, strict=True)
-    )
+    return view.n_elements == view.buffer.size and is_injective(view)
 
 
 def _on(view: View, buffer: Buffer) -> View:
