@@ -49,6 +49,8 @@ class Settings:
     """How much work LLVM's code generator does for better code, 0 to 3."""
     vector_bits: int = 0
     """The size of the vectors in generated code: 128, 256 or 512; 0 for the widest that the machine has."""
+    fast_math: bool = False
+    """Let the native backend fuse multiplications with additions and multiply by reciprocals, for a few last bits."""
     threads: int = 0
     """Threads that a kernel of the native backend uses at most; 0 for as many as PyTorch."""
     log: str = ""

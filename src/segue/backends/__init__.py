@@ -4,9 +4,9 @@ A backend is a callable `(torch.fx.GraphModule, list of example inputs) -> calla
 convention.
 """
 
-from segue.backends.native import native_backend
+from segue.backends.native import native as compile_natively
 from segue.backends.registry import list_backends, lookup_backend, register_backend
 
-register_backend(native_backend, name="native")
+register_backend(compile_natively, name="native")
 
 __all__ = ["list_backends", "lookup_backend", "register_backend"]

@@ -298,6 +298,8 @@ class Compiler:
         except GraphDeclined as declined:
             self.log.record(Event("declined", declined.id, str(declined), (here,)))
             compiled = captured.graph.forward
+        except InternalError:
+            raise
         except Exception as e:
             name = getattr(self.backend, "__name__", type(self.backend).__name__)
             raise BackendError(f"backend {name!r} failed to compile a graph: {type(e).__name__}: {e}") from e

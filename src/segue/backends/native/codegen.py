@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from segue import config
 from segue.backends.native.combine import Accumulator, accumulator, total
 from segue.backends.native.fuse import Member
 from segue.backends.native.ir import Apply, Assign, Constant, Expr, Index, Load, Reduce, loads, operands
@@ -61,7 +62,7 @@ def generate(loops: Loops, attributes: str, has_fma: bool = True) -> Kernel:
     Raises:
         NotGenerated: it holds an operation that there is no code for.
     """
-    module = Module(has_fma=has_fma)
+    module = Module(has_fma=has_fma, fast_math=config.fast_math)
     writer = _Writer(loops, Function(module))
     writer.write()
     writer.function.finish(NAME, "ptr %pointers, i64 %begin, i64 %end", "i32", attributes)

@@ -21,8 +21,8 @@ BLOCK = 4096
 """Elements of a unit of pointwise work, about."""
 SCRATCH_BYTES = 65536
 """A row of a temporary up to this size stays in the kernel's frame."""
-GRAIN = 32768
-"""Instructions on elements that are worth another thread."""
+GRAIN = 100_000
+"""Instructions on elements that are worth another thread: some 25 µs of work."""
 LINE = 64
 """Bytes of a cache line."""
 TILE_ROWS = 256

@@ -68,7 +68,8 @@ class Values:
 
     def _float(self, lanes: Lanes, name: str, element: str, args: list[str]) -> str:
         if name in _FLOAT:
-            return lanes.op(_FLOAT[name], element, *args)
+            flags = " contract arcp nsz" if self.function.module.fast_math else ""
+            return lanes.op(_FLOAT[name] + flags, element, *args)
         if name in _INTRINSICS:
             return lanes.intrinsic(f"llvm.{_INTRINSICS[name]}", element, *args)
         if name in maths.NAMES:
