@@ -46,19 +46,26 @@ def test_training_and_a_mutated_input() -> None:
     torch.testing.assert_close(results[1], results[0])
 
 
-def test_inputs_that_overlap_and_outputs_that_share_memory() -> None:
-    def f(a, b):
-        a.mul_(2)
-        y = a + b
-        return y, y[1:]
+def test_written_inputs_that_overlap() -> None:
+    """Also when what is there was compiled for separate ones."""
 
-    seen = []
-    for function in (f, segue.compile(f, backend="inductor")):
+    def f(a, b):
+        a.add_(1)
+        b.mul_(3)
+        y = a + b
+        return y, y[1:], b.view(2, 2)
+
+    def observed(function, at):
         x = torch.arange(8.0)
-        y, part = function(x[:4], x[2:6])
+        y, part, view = function(x[:4], x[at : at + 4])
         part.zero_()
-        seen.append((x, y))
-    torch.testing.assert_close(seen[1], seen[0])
+        view.add_(1)
+        return x, y
+
+    for order in ((4, 2, 4), (2, 4)):
+        compiled = segue.compile(f, backend="inductor")
+        for at in order:
+            torch.testing.assert_close(observed(compiled, at), observed(f, at))
 
 
 def test_an_unknown_option_is_an_error() -> None:

@@ -6,6 +6,7 @@ TorchInductor is imported when the first graph is compiled.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ def compile_graph(
         The compiled graph.
 
     Raises:
-        GraphDeclined: the graph takes Python numbers, or changes PyTorch's autocast state.
+        GraphDeclined: the graph takes Python numbers, changes PyTorch's autocast state, or writes inputs that overlap.
         ValueError: there is no such option.
     """
     for example in example_inputs:
@@ -45,11 +46,37 @@ def compile_graph(
     for node in gm.graph.nodes:
         if node.target in _LASTING:
             raise GraphDeclined("inductor-state", f"Inductor would not replay {node.target.__name__}")
+    writes = any(_is_written(node) for node in gm.graph.nodes if node.op == "placeholder")
+    if writes and overlap(example_inputs):
+        raise GraphDeclined("inductor-overlap", "an input that is written shares memory with another one")
     from torch._inductor.compile_fx import compile_fx
 
     patches = _patches(mode, options or {})
     compiled: Any = compile_fx(_without_meta(gm), list(example_inputs), config_patches=patches)
-    return compiled
+    if not writes:
+        return compiled
+
+    def run(*inputs: torch.Tensor) -> Any:
+        return gm.forward(*inputs) if overlap(inputs) else compiled(*inputs)
+
+    return run
+
+
+def _is_written(node: fx.Node) -> bool:
+    value = node.meta.get("example_value")
+    return not isinstance(value, torch.Tensor) or value._version > 0
+
+
+def overlap(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the address ranges of some of the tensors overlap; what is compiled takes them for separate memory."""
+    ranges = sorted(_range(t) for t in tensors if t.layout is torch.strided and t.numel())
+    return any(end > start for (_, end), (start, _) in itertools.pairwise(ranges))
+
+
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    start = tensor.data_ptr()
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.element_size()
 
 
 _LASTING = frozenset(SETTERS) - {torch._C._set_grad_enabled}
