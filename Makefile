@@ -4,7 +4,7 @@
 #   make lint      ruff and mypy
 #   make torture   break at every instruction of the corpus
 #   make cases     the user programs in $(CASES)
-#   make bench     the benchmarks
+#   make bench     the benchmarks, half an hour of them
 
 VENV ?= .venv
 TORCH ?= torch==2.13.0
@@ -37,8 +37,8 @@ cases: environment
 	$(BIN)/python $(CASES)/run.py $(ARGS)
 
 bench: environment
-	@set -e; for script in benchmarks/*.py; do \
-		echo "== $$script"; $(BIN)/python $$script $(ARGS); done
+	@set -e; for name in call_overhead kernels models_native startup code_growth; do \
+		echo "== $$name"; $(BIN)/python benchmarks/$$name.py; done
 
 environment: $(READY)
 

@@ -9,7 +9,8 @@ return, and what they write, is compared with eager's. The variants are timed in
 and "eager÷" are their times over Segue's. "first call" goes from `compile` to the first result, caches empty, after
 another kernel was compiled to warm up; it is taken at the first number of threads, since later ones may find kernels
 of the first. "copy" compares the bytes a pointwise kernel must read and write, per second, with those of a `copy_`
-that moves as many. Freed memory is kept by the process, so that no variant pays for mapping its output's pages again.
+that moves as many. With --keep-memory the C library keeps what is freed, so that eager and Inductor do not pay for
+mapping the pages of large outputs at every call, as they do in an ordinary process.
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="5 rounds of a millisecond")
     parser.add_argument("--backend", default="native", help="Segue's backend")
     parser.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
-    parser.add_argument("--plain-malloc", action="store_true", help="let freed memory go back to the system")
+    parser.add_argument("--keep-memory", action="store_true", help="have the C library keep freed memory")
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     given = parser.parse_args()
     for option, known in (("cases", CASES), ("sizes", SIZES)):
@@ -211,7 +212,7 @@ def main() -> int:
     """Print the table; 1 if a result was wrong or missing."""
     given = parse()
     results: list[Result] = []
-    if not given.plain_malloc:
+    if given.keep_memory:
         keep_freed_memory()
     with empty_caches():
         print(conditions(given.backend))

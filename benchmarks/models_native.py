@@ -143,7 +143,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.05, help="length of one turn")
     parser.add_argument("--backend", default="native", help="Segue's backend")
     parser.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
-    parser.add_argument("--plain-malloc", action="store_true", help="let freed memory go back to the system")
+    parser.add_argument("--keep-memory", action="store_true", help="have the C library keep freed memory")
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     given = parser.parse_args()
     if unknown := [name for name in given.models if name not in MODELS]:
@@ -157,7 +157,7 @@ def main() -> int:
     """Print the table; 1 if a result was wrong or missing."""
     given = parse()
     results: list[Result] = []
-    if not given.plain_malloc:
+    if given.keep_memory:
         keep_freed_memory()
     with empty_caches():
         print(conditions(given.backend))

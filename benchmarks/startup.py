@@ -52,6 +52,7 @@ class Start:
 def start(kind: str, backend: str, cache: str) -> Start:
     """Run the program in a process of its own."""
     environment = {**os.environ, **{name: os.path.join(cache, name) for name in CACHES}}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     begin = time.time()
     command = [sys.executable, "-c", PROGRAM, kind, backend]
     output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
