@@ -137,6 +137,10 @@ class Program:
         shapes = [f"# v{i}: {tuple(t.shape)}" for i, t in enumerate(self.inputs)]
         return "\n".join([*shapes, *self.lines, f"return {', '.join(self.results)}"])
 
+    def explain(self, difference: str) -> str:
+        """A message about a run of the program."""
+        return f"{self}\n{difference}"
+
     def values(self) -> dict[str, torch.Tensor]:
         """What the names stand for after an eager run."""
         return self._run(self.copies())
