@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from segue import config
 from segue.backends.native.combine import Accumulator, accumulator, total
 from segue.backends.native.fuse import Member
-from segue.backends.native.ir import Apply, Assign, Constant, Expr, Index, Load, Reduce, loads, operands
+from segue.backends.native.ir import Apply, Assign, Constant, Expr, Index, Load, Reduce, operands
 from segue.backends.native.schedule import Loops
 from segue.backends.native.text import Function, Lanes, Module
 from segue.backends.native.values import MEMORY, REGISTERS, Values
@@ -87,6 +87,10 @@ class _Writer:
         self.values = Values(self.function, self.function.allocate("i32", 1))
         self.index: dict[int, str] = {}
         self.is_vector: dict[Expr, bool] = {}
+        self.once_a_row: dict[int, list[Member]] = {}
+        self.in_pass: dict[int, list[Member]] = {}
+        for member in nest.members:
+            (self.once_a_row if member.is_row(nest) else self.in_pass).setdefault(member.step, []).append(member)
         self.written = {m.statement.target.buffer for m in nest.members}
         self.memo: list[dict[tuple[Expr, Vec | None], str]] = [{}]
         self.made: list[dict[tuple[Buffer, Vec | None], str]] = [{}]
@@ -102,7 +106,7 @@ class _Writer:
     def _in_memory(self) -> Iterator[Buffer]:
         seen: set[Buffer] = set(self.nest.local)
         for member in self.nest.members:
-            for buffer in (*(x.buffer for x in loads(member.statement.expr)), member.statement.target.buffer):
+            for buffer in (*(x.buffer for x in member.statement.loads), member.statement.target.buffer):
                 if buffer not in seen:
                     seen.add(buffer)
                     yield buffer
@@ -156,13 +160,12 @@ class _Writer:
 
     def _row_members(self, step: int) -> None:
         """What runs once a row after a pass."""
-        for member in self.nest.members:
-            if member.is_row(self.nest) and member.step == step:
-                for vec in self.row_vecs:
-                    self._assign(member, vec)
+        for member in self.once_a_row.get(step, ()):
+            for vec in self.row_vecs:
+                self._assign(member, vec)
 
     def _pass(self, step: int) -> None:
-        members = [m for m in self.nest.members if m.step == step and not m.is_row(self.nest)]
+        members = self.in_pass.get(step)
         if not members:
             return
         reductions = [m for m in members if isinstance(m.statement, Reduce)]
@@ -256,7 +259,7 @@ class _Writer:
         crossing = [
             load
             for member in members
-            for load in loads(member.statement.expr)
+            for load in member.statement.loads
             if load.strides[axis] == 1 and load.strides[self.vector_axis] not in (0, 1) and not load.terms
         ]
 

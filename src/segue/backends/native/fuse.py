@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from segue.backends.native.access import Affine, Split, invert, is_injective, moved, permuted, split, squeezed
 from segue.backends.native.inline import may_fail, reads, writes
-from segue.backends.native.ir import Assign, Invoke, Load, Reduce, Statement, loads, statement_text
+from segue.backends.native.ir import Assign, Invoke, Load, Reduce, Statement, statement_text
 from segue.graphs.aten import Buffer, View, product
 
 MOST_MEMBERS = 2000
@@ -163,13 +163,15 @@ class _Joining:
         """The statement over the nest's axes."""
         for member in self.members:
             target = member.target
-            for load in loads(self.statement.expr):
-                if load.buffer is target.buffer:
-                    return self._follow(load, target)
+            if target.buffer in self.statement.read:
+                load = next(x for x in self.statement.loads if x.buffer is target.buffer)
+                return self._follow(load, target)
+        own = self.statement.target
         for member in self.members:
-            for theirs in loads(member.expr):
-                if theirs.buffer is self.statement.target.buffer and not theirs.terms:
-                    own = self.statement.target
+            if own.buffer not in member.read:
+                continue
+            for theirs in member.loads:
+                if theirs.buffer is own.buffer and not theirs.terms:
                     return self._follow(Load(own.buffer, own.strides, own.offset), self._as_view(theirs))
         return self._beside()
 
@@ -250,8 +252,8 @@ class _Joining:
             statement = _inner_last(statement)
         if statement.sizes != self.sizes:
             return None
-        here = {(x.buffer, x.strides, x.offset) for m in self.members for x in loads(m.expr) if any(x.strides)}
-        if not any((x.buffer, x.strides, x.offset) in here for x in loads(statement.expr)):
+        wanted = {(x.buffer, x.strides, x.offset) for x in statement.loads if any(x.strides)}
+        if not any((x.buffer, x.strides, x.offset) in wanted for m in self.members for x in m.loads):
             return None
         self.statement = statement
         return self._arranged({a: a for a in range(len(self.sizes))})
@@ -281,11 +283,14 @@ class _Joining:
 
     def _is_row_by_row(self, placed: Assign | Reduce) -> bool:
         """Whether every buffer that one of them writes is accessed by the others at the same index only."""
+        new, used = _places(placed), placed.read | {placed.target.buffer}
         for member in self.members:
-            made, new = _places(member), _places(placed)
-            if not all(_same(x, made) for x in loads(placed.expr) if x.buffer is made.buffer):
+            if member.target.buffer not in used and new.buffer not in member.read:
+                continue
+            made = _places(member)
+            if not all(_same(x, made) for x in placed.loads if x.buffer is made.buffer):
                 return False
-            if not all(_same(x, new) for x in loads(member.expr) if x.buffer is new.buffer):
+            if not all(_same(x, new) for x in member.loads if x.buffer is new.buffer):
                 return False
             if new.buffer is made.buffer and (new.strides, new.offset) != (made.strides, made.offset):
                 return False

@@ -6,6 +6,7 @@ pieces, each of which then reads from one producer only.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -108,7 +109,7 @@ class Inliner:
 
     def _seam(self, statement: Assign) -> tuple[int, int] | None:
         """The axis, and the index in it, where a load goes over from one producer to the next."""
-        for load in loads(statement.expr):
+        for load in statement.loads:
             pieces = self.producers.get(load.buffer, [])
             if len(pieces) < 2 or load.terms:
                 continue
@@ -149,7 +150,7 @@ class Inliner:
     def _next(
         self, statement: Assign | Reduce, i: int, refused: set[int]
     ) -> tuple[Load, Split | tuple[list[Affine], Assign]] | None:
-        for load in loads(statement.expr):
+        for load in statement.loads:
             if id(load) in refused:
                 continue
             for at, producer in self.producers.get(load.buffer, ()):
@@ -168,7 +169,7 @@ class Inliner:
 
     def _is_current(self, producer: Assign, at: int, i: int) -> bool:
         """Whether nothing that the producer reads has been written since."""
-        return not any(at < w < i for load in loads(producer.expr) for w in self.written_at[load.buffer])
+        return not any(at < w < i for load in producer.loads for w in self.written_at[load.buffer])
 
     def _is_early(self, at: int, i: int) -> bool:
         """Whether what is computed at `at` may as well be computed at `i`, as to what the caller sees if it fails."""
@@ -179,7 +180,7 @@ class Inliner:
         repeats = product(consumer.sizes) > product(producer.sizes)
         if repeats or load.terms:
             return price == 0 or (bool(load.terms) and not repeats)
-        return self.readers[load.buffer] == 1 or (price <= 4 and len(loads(producer.expr)) <= 3)
+        return self.readers[load.buffer] == 1 or (price <= 4 and len(producer.loads) <= 3)
 
 
 def reads_as_written(expr: Expr, target: View) -> bool:
@@ -232,7 +233,7 @@ def _are_disjoint(targets: list[View]) -> bool:
     """Whether no two of the views have an element in common; only boxes of one layout are recognised."""
     strides = {1} | {s for v in targets for n, s in zip(v.sizes, v.strides, strict=True) if n > 1}
     ordered = sorted(strides, reverse=True)
-    if ordered[-1] < 1 or any(large % small for large, small in zip(ordered, ordered[1:], strict=False)):
+    if ordered[-1] < 1 or any(large % small for large, small in itertools.pairwise(ordered)):
         return False
     boxes = [_box(v, ordered) for v in targets]
     return all(
@@ -270,7 +271,7 @@ def reads(statement: Statement) -> set[Buffer]:
     """The buffers that a statement reads."""
     if isinstance(statement, Invoke):
         return {v.buffer for v in statement.call.views()}
-    return {load.buffer for load in loads(statement.expr)}
+    return set(statement.read)
 
 
 def may_fail(statement: Assign | Reduce) -> bool:

@@ -21,6 +21,7 @@ and `where`: a rule casts to float32, computes, and casts back, which is what AT
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,8 +105,24 @@ class Apply(Expr):
     dtype: torch.dtype
 
 
+class _Loading:
+    """What Assign and Reduce have in common: an expression, whose loads are asked for again and again."""
+
+    expr: Expr
+
+    @functools.cached_property
+    def loads(self) -> list[Load]:
+        """Every load of the expression, those in computed indices too."""
+        return loads(self.expr)
+
+    @functools.cached_property
+    def read(self) -> frozenset[Buffer]:
+        """The buffers that are loaded from."""
+        return frozenset(load.buffer for load in self.loads)
+
+
 @dataclass(eq=False)
-class Assign:
+class Assign(_Loading):
     """target[index] = expr, for every index of `sizes`; the target's view has these sizes."""
 
     target: View
@@ -117,7 +134,7 @@ class Assign:
 
 
 @dataclass(eq=False)
-class Reduce:
+class Reduce(_Loading):
     """target[kept] = combination of expr over `reduced` axes; the target has stride 0 on those."""
 
     target: View

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from segue.backends.native.access import Affine, moved, permuted, split
 from segue.backends.native.fuse import Member, Nest
 from segue.backends.native.inline import cost
-from segue.backends.native.ir import Assign, Index, Load, Reduce, Statement, loads, walk
+from segue.backends.native.ir import Assign, Index, Load, Reduce, Statement, walk
 from segue.backends.native.values import MEMORY
 from segue.graphs.aten import Buffer, View, contiguous_strides, product
 
@@ -85,7 +85,7 @@ def _in_two_steps(statement: Reduce, lanes: int) -> list[Statement]:
     kept = [a for a in range(len(statement.sizes)) if a not in statement.reduced]
     n_kept = product([statement.sizes[a] for a in kept])
     n_reduced = product([statement.sizes[a] for a in statement.reduced])
-    contiguous = any(load.strides[a] == 1 for load in loads(statement.expr) for a in kept)
+    contiguous = any(load.strides[a] == 1 for load in statement.loads for a in kept)
     rows = n_kept // (4 * lanes) if contiguous else n_kept
     if statement.combine.startswith("arg") or rows >= FEW_ROWS or n_kept * n_reduced < 2 * LONG_ROW:
         return [statement]
@@ -162,7 +162,7 @@ def _accesses(nest: Nest) -> Iterator[tuple[tuple[int, ...], bool]]:
     for member in nest.members:
         if member.is_row(nest):
             continue
-        for load in loads(member.statement.expr):
+        for load in member.statement.loads:
             yield load.strides, load.buffer not in nest.local
         if isinstance(member.statement, Assign):
             yield member.statement.target.strides, member.statement.target.buffer not in nest.local
@@ -284,7 +284,7 @@ def _crossing_axis(nest: Nest) -> int | None:
     """The axis along which a load runs that would stride through memory on the vector axis, if there is one."""
     last = len(nest.sizes) - 1
     for member in nest.members:
-        for load in loads(member.statement.expr):
+        for load in member.statement.loads:
             if load.strides[last] in (0, 1) or load.terms or load.buffer in nest.local:
                 continue
             for axis in range(last):
@@ -384,7 +384,7 @@ def _scratch(nest: Nest, loops: Loops) -> dict[Buffer, tuple[int, ...]]:
     late = {
         load.buffer
         for m in nest.members
-        for load in loads(m.statement.expr)
+        for load in m.statement.loads
         if load.buffer in made and m.step > made[load.buffer]
     }
     inner = contiguous_strides(nest.sizes[nest.n_outer :])
