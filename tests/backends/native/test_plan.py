@@ -305,7 +305,7 @@ def test_an_index_out_of_range_raises_what_eager_raises():
     x = torch.arange(4.0)
     assert ours(x, torch.tensor([0, -1])).tolist() == [2, 8]
     for bad in (4, -5):
-        with pytest.raises(IndexError, match="out of bounds|out of range"):
+        with pytest.raises(IndexError, match=r"out of (bounds|range)"):
             ours(x, torch.tensor([0, bad]))
     assert ours(x, torch.tensor([1, 2])).tolist() == [4, 6]
 
