@@ -51,18 +51,19 @@ class Kernel:
     grain: int
 
 
-def generate(loops: Loops, attributes: str, has_fma: bool = True) -> Kernel:
+def generate(loops: Loops, attributes: str, has_fma: bool = True, has_f16c: bool = True) -> Kernel:
     """The kernel for a nest.
 
     Args:
         loops: the nest and how its loops are to run.
         attributes: LLVM attributes of the function.
         has_fma: whether the target has fused multiply-add.
+        has_f16c: whether it has conversions of float16.
 
     Raises:
         NotGenerated: it holds an operation that there is no code for.
     """
-    module = Module(has_fma=has_fma, fast_math=config.fast_math)
+    module = Module(has_fma=has_fma, has_f16c=has_f16c, fast_math=config.fast_math)
     writer = _Writer(loops, Function(module))
     writer.write()
     writer.function.finish(NAME, "ptr %pointers, i64 %begin, i64 %end", "i32", attributes)

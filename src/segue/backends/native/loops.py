@@ -45,7 +45,7 @@ def kernels(graph: LoopGraph) -> list[Kernel | Invoke]:
         for loops in schedule(unit, lanes):
             if shows:
                 _log.info("%s", loops)
-            result.append(codegen.generate(loops, attributes, machine.has_fma))
+            result.append(codegen.generate(loops, attributes, machine.has_fma, machine.has_f16c))
     return result
 
 

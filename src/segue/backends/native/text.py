@@ -24,6 +24,7 @@ class Module:
     functions: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
     has_fma: bool = True
+    has_f16c: bool = True
     fast_math: bool = False
     """Whether the target multiplies and adds in one instruction."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from segue.backends.native import maths
+from segue.backends.native import half, maths
 from segue.backends.native.text import ELEMENT_BITS, Function, Lanes
 
 REGISTERS = {
@@ -120,7 +120,7 @@ class Values:
     def narrow(self, lanes: Lanes, dtype: torch.dtype, value: str) -> str:
         """A float rounded to the values of float16 or bfloat16; other dtypes as they are."""
         if dtype is torch.float16:
-            return lanes.convert("fpext", "half", "float", lanes.convert("fptrunc", "float", "half", value))
+            return self._from_half(lanes, self._to_half(lanes, value))
         if dtype is torch.bfloat16:
             return self._from_brain(lanes, self._to_brain(lanes, value))
         return value
@@ -140,12 +140,23 @@ class Values:
         bits = lanes.op("shl", "i32", wide, lanes.constant("i32", 16))
         return lanes.convert("bitcast", "i32", "float", bits)
 
+    def _to_half(self, lanes: Lanes, value: str) -> str:
+        """A float as half; by integer operations where the processor has no instruction for it."""
+        if self.function.module.has_f16c:
+            return lanes.convert("fptrunc", "float", "half", value)
+        return lanes.convert("bitcast", "i16", "half", half.rounded(lanes, value))
+
+    def _from_half(self, lanes: Lanes, value: str) -> str:
+        if self.function.module.has_f16c:
+            return lanes.convert("fpext", "half", "float", value)
+        return half.widened(lanes, lanes.convert("bitcast", "half", "i16", value))
+
     def from_memory(self, lanes: Lanes, dtype: torch.dtype, value: str) -> str:
         """A value as it is held in a register, from how it is in memory."""
         if dtype is torch.bool:
             return lanes.compare("icmp ne", "i8", value, lanes.constant("i8", 0))
         if dtype is torch.float16:
-            return lanes.convert("fpext", "half", "float", value)
+            return self._from_half(lanes, value)
         if dtype is torch.bfloat16:
             return self._from_brain(lanes, value)
         return value
@@ -155,7 +166,7 @@ class Values:
         if dtype is torch.bool:
             return lanes.convert("zext", "i1", "i8", value)
         if dtype is torch.float16:
-            return lanes.convert("fptrunc", "float", "half", value)
+            return self._to_half(lanes, value)
         if dtype is torch.bfloat16:
             return self._to_brain(lanes, value)
         return value
