@@ -51,12 +51,13 @@ OPERATIONS = {
 }
 
 SURVEY = """
-import json, sys
+import builtins, json, sys, threading
 sys.path[:0] = json.loads(sys.argv[1])
 operations = json.loads(sys.argv[2])
-import torch
+import segue, torch
 from torch.nn import functional as F
 from segue.capture.fake import CaptureMode
+from segue.capture.standins import answering
 
 def facts(value):
     if isinstance(value, torch.Tensor):
@@ -80,28 +81,60 @@ def run():
                 found[f"{name}, grad {grad}"] = facts(eval(text, names))
     return found
 
+def program(x):
+    return torch.relu(x * 2 + 1).sum(-1)
+
+def own_imports():
+    plain = builtins.__import__
+    seen = []
+    def look():
+        import sympy
+        seen.append(int(sympy.Integer(2) + 1))
+    with answering:
+        assert builtins.__import__ is not plain
+        with answering:
+            look()
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert builtins.__import__ is plain
+    import sympy
+    return [seen, sys.modules["sympy"] is sympy, repr(sympy.Basic)]
+
 light = run()
+x = torch.ones(2, 3)
+ours = segue.compile(program, backend="eager")(x)
 imported = [name for name in json.loads(sys.argv[3]) if name in sys.modules]
-import torch._dynamo
-print(json.dumps([light, imported, run()]))
+own = own_imports()
+theirs = [torch.compile(program, backend="eager", dynamic=dynamic)(x) for dynamic in (None, True)]
+again = segue.compile(lambda x: program(x) + 1, backend="eager")(x)
+results = [y.tolist() for y in (ours, *theirs, again)]
+print(json.dumps(dict(light=light, imported=imported, own=own, results=results, plain=run())))
 """
 
 
 @pytest.fixture(scope="module")
 def survey():
+    """One process for all that needs a fresh one, as it takes long to import Dynamo."""
     arguments = [json.dumps(v) for v in ([p for p in sys.path if p], OPERATIONS, HEAVY)]
     done = subprocess.run([sys.executable, "-c", SURVEY, *arguments], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def test_common_operations_import_neither_dynamo_nor_sympy(survey) -> None:
-    _, imported, _ = survey
-    assert imported == []
+    assert survey["imported"] == []
 
 
 def test_results_are_the_same_once_dynamo_is_imported(survey) -> None:
-    light, _, plain = survey
-    assert light == plain
+    assert survey["light"] == survey["plain"]
+
+
+def test_the_programs_own_imports_are_not_answered(survey) -> None:
+    assert survey["own"] == [[3, 3], True, "<class 'sympy.core.basic.Basic'>"]
+
+
+def test_dynamo_works_after_capture_without_it(survey) -> None:
+    assert survey["results"] == [[9.0, 9.0], [9.0, 9.0], [9.0, 9.0], [10.0, 10.0]]
 
 
 @pytest.mark.parametrize("text", OPERATIONS.values(), ids=OPERATIONS)
@@ -155,49 +188,3 @@ def test_other_questions_go_to_symbolic_shapes() -> None:
         standins._ANSWERS["guard_or_false"](1)
     with pytest.raises(AssertionError, match="sym_eq"):
         standins._ANSWERS["sym_eq"]((1,), 1)
-
-
-def run_python(text: str) -> str:
-    paths = f"import sys; sys.path[:0] = {[p for p in sys.path if p]!r}\n"
-    done = subprocess.run([sys.executable, "-c", paths + text], capture_output=True, text=True, check=True)
-    return done.stdout
-
-
-def test_the_programs_own_imports_are_not_answered() -> None:
-    found = run_python("""
-import builtins, threading, torch
-from segue.capture.standins import answering
-plain = builtins.__import__
-seen = []
-def look():
-    import sympy
-    seen.append(sympy.Integer(2) + 1)
-with answering:
-    assert builtins.__import__ is not plain
-    with answering:
-        look()
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-assert builtins.__import__ is plain
-import sympy
-assert sys.modules["sympy"] is sympy
-print(seen, sympy.Basic)
-""")
-    assert found.strip() == "[3, 3] <class 'sympy.core.basic.Basic'>"
-
-
-def test_dynamo_works_after_capture_without_it() -> None:
-    found = run_python("""
-import torch, segue
-def f(x):
-    return torch.relu(x * 2 + 1).sum(-1)
-x = torch.ones(2, 3)
-ours = segue.compile(f, backend="eager")(x)
-assert "torch._dynamo" not in sys.modules and "sympy" not in sys.modules
-theirs = torch.compile(f, backend="eager")(x)
-shapes = torch.compile(f, backend="eager", dynamic=True)(x)
-again = segue.compile(lambda x: f(x) + 1, backend="eager")(x)
-print(ours.tolist(), theirs.tolist(), shapes.tolist(), again.tolist())
-""")
-    assert found.strip() == "[9.0, 9.0] [9.0, 9.0] [9.0, 9.0] [10.0, 10.0]"
