@@ -65,12 +65,14 @@ def hardswish(x: Value) -> Value:
 
 @pointwise("leaky_relu")
 def leaky_relu(x: Value, slope: Value) -> Value:
+    if not x.is_float:
+        raise NoLowering("leaky_relu is of floats")
     return where(x > 0, x, x * slope)
 
 
 @pointwise("elu")
 def elu(x: Value, alpha: Value, scale: Value, input_scale: Value) -> Value:
-    return where(x <= 0, call("expm1", x * input_scale) * (alpha * scale), x * scale)
+    return where(x < 0, call("expm1", x * input_scale) * (alpha * scale), x * scale)
 
 
 @pointwise("celu")

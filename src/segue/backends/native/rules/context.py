@@ -9,7 +9,7 @@ import torch
 from torch._ops import OpOverload
 
 from segue.backends.native.ir import HALVES, Apply, Assign, Constant, Expr, Load, Reduce, cast, load
-from segue.backends.native.rules.types import compute_dtype
+from segue.backends.native.rules.types import compute_dtype, may_overflow
 from segue.backends.native.rules.views import broadcast, insert
 from segue.graphs.aten import Buffer, Number, View, contiguous_strides, product
 
@@ -111,6 +111,13 @@ def value(arg: Any, sizes: Sequence[int], dtype: torch.dtype | None = None) -> E
     if isinstance(arg, (bool, int, float)):
         return constant(arg, dtype or torch.tensor(arg).dtype)
     raise NoLowering(f"{arg!r} is not a number")
+
+
+def fitting(arg: Any, sizes: Sequence[int], dtype: torch.dtype) -> Expr:
+    """The same, where ATen raises an error for a number that overflows instead of casting it."""
+    if isinstance(arg, Number) and may_overflow(arg, dtype):
+        raise NoLowering(f"{arg} may not be of {dtype}")
+    return value(arg, sizes, dtype)
 
 
 def constant(number: bool | int | float, dtype: torch.dtype) -> Expr:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from segue.backends.native.ir import Index
-from segue.backends.native.rules.context import Context, NoLowering, rule, value
+from segue.backends.native.rules.context import Context, NoLowering, fitting, rule, value
 from segue.backends.native.rules.formula import Value, where
 from segue.backends.native.rules.types import INTEGERS
 from segue.graphs.aten import View
@@ -27,11 +27,13 @@ def copy(context: Context, outs: list[View], _: View, source: View, __: bool) ->
 
 @rule("empty.memory_format empty_strided empty_like new_empty new_empty_strided empty_permuted")
 def empty(context: Context, outs: list[View], *_: Any) -> None:
-    """Nothing: the elements may be anything."""
+    """Nothing: the elements may be anything, but where the program wants the same in every run."""
+    if torch.are_deterministic_algorithms_enabled():
+        raise NoLowering("PyTorch fills it")
 
 
 def fill(context: Context, outs: list[View], number: Any) -> None:
-    context.assign(outs[0], value(number, outs[0].sizes, outs[0].dtype))
+    context.assign(outs[0], fitting(number, outs[0].sizes, outs[0].dtype))
 
 
 @rule("full full_like fill.Scalar fill.Tensor")

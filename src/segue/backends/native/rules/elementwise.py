@@ -10,8 +10,11 @@ import torch
 from segue.backends.native.ir import cast
 from segue.backends.native.rules.context import Context, NoLowering, rule, value
 from segue.backends.native.rules.formula import Value
-from segue.backends.native.rules.types import compute_dtype, floating, promoted
+from segue.backends.native.rules.types import compute_dtype, floating, may_overflow, promoted
 from segue.graphs.aten import Number, View
+
+WRAPPING = frozenset("self other exponent".split())
+"""The names of number parameters that are cast as a tensor of one element is; ATen checks the range of others."""
 
 Formula = Callable[..., Value]
 """formula(*args): tensors and numbers come as Values, all of the dtype to compute in, or None; others as they are."""
@@ -57,8 +60,13 @@ def assign_formula(
     for arg, (name, kind) in zip(args, kinds, strict=True):
         rounds = _is_operand(name, kind) or (name == "alpha" and "other" in names)
         is_value = kind in TENSOR_TYPES + NUMBER_TYPES
+        if isinstance(arg, Number) and name not in WRAPPING and may_overflow(arg, common):
+            raise NoLowering(f"{name} may not be of {common}")
         computed.append(_converted(arg, out, common, exact or not rounds) if is_value else _raw(arg))
-    context.assign(out, formula(*computed).expr)
+    result = formula(*computed)
+    if not torch.can_cast(result.dtype, out.dtype):
+        raise NoLowering(f"{result.dtype} cannot be stored as {out.dtype}")
+    context.assign(out, result.expr)
 
 
 def _is_operand(name: str, kind: str) -> bool:

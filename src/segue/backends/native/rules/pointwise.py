@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from segue.backends.native.ir import HALVES, Apply, Constant, load
-from segue.backends.native.rules.context import Context, NoLowering, rule, value
+from segue.backends.native.rules.context import Context, NoLowering, fitting, rule, value
 from segue.backends.native.rules.elementwise import assign_formula, pointwise
 from segue.backends.native.rules.formula import Value, call, clamp, where
 from segue.backends.native.rules.types import compute_dtype, promoted
@@ -162,6 +162,8 @@ def addcdiv(x: Value, a: Value, b: Value, factor: Value) -> Value:
 
 @pointwise("lerp.Tensor lerp.Scalar")
 def lerp(start: Value, end: Value, weight: Value) -> Value:
+    if not start.is_float:
+        raise NoLowering("lerp is of floats")
     difference = end - start
     from_start, from_end = start + weight * difference, end - difference * (1 - weight)
     if weight.number is not None:
@@ -344,7 +346,7 @@ def where_self(context: Context, outs: list[View], condition: View, x: View, y: 
 @rule("masked_fill.Scalar masked_fill.Tensor")
 def masked_fill(context: Context, outs: list[View], x: View, mask: View, fill: Any) -> None:
     sizes = outs[0].sizes
-    filled = value(fill, sizes, x.dtype)
+    filled = fitting(fill, sizes, x.dtype)
     context.assign(outs[0], Apply("where", (load(mask, sizes), filled, load(x, sizes)), x.dtype))
 
 
@@ -373,8 +375,10 @@ def log_add(x: Value, y: Value, exp: str, log_of_one_more: Callable[[Value], Val
     return where(same_infinity, x, high + log_of_one_more(call(exp, -abs(x - y))))
 
 
-@pointwise("logaddexp", floats=True)
+@pointwise("logaddexp")
 def logaddexp(x: Value, y: Value) -> Value:
+    if not x.is_float:
+        raise NoLowering("logaddexp is of floats")
     return log_add(x, y, "exp", lambda e: call("log1p", e))
 
 

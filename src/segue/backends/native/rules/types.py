@@ -22,6 +22,13 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in HALVES else dtype
 
 
+def may_overflow(number: Number, dtype: torch.dtype) -> bool:
+    """Whether ATen refuses likely values of a number as one of a dtype, where a cast would wrap or give infinity."""
+    if dtype.is_floating_point:
+        return dtype is torch.float16
+    return dtype is not torch.bool and (dtype is not torch.int64 or number.buffer.dtype.is_floating_point)
+
+
 def floating(dtype: torch.dtype) -> torch.dtype:
     """The dtype itself if it is a floating one, else the default dtype: what exp or true division gives."""
     return dtype if dtype.is_floating_point else torch.get_default_dtype()
