@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
-from segue.backends.native import loops, versions
+from segue.backends.native import loops, plan, versions
 from segue.backends.native.fuse import Nest, fuse
 from segue.backends.native.inline import Inliner, without_dead
-from segue.backends.native.ir import Assign, Invoke, LoopGraph, Reduce, Statement
+from segue.backends.native.ir import Assign, Expr, Invoke, LoopGraph, Reduce, Statement, loads
 from segue.backends.native.lower import lower
-from segue.graphs.aten import AtenGraph
+from segue.graphs.aten import AtenGraph, Buffer, View
 from tests.backends.native.interpreter import run
 from tests.backends.native.opinfo import copies
 from tests.backends.native.recorder import record
@@ -61,3 +62,19 @@ def graph_of(function: Callable, *tensors: torch.Tensor) -> AtenGraph:
 def texts(statements: Sequence[Statement]) -> list[str]:
     """Statements as they are printed."""
     return str(LoopGraph([], [], list(statements))).splitlines()
+
+
+def executed(graph: LoopGraph, inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """The outputs of a loop graph by generated code."""
+    graph.check()
+    aten = AtenGraph(graph.inputs, [], graph.outputs, [None] * len(graph.outputs))
+    return list(plan.make_plan(plan.compile_kernels(aten, loops.kernels(graph)), lambda *_: None)(*inputs))
+
+
+def of_expression(expr: Expr, *tensors: torch.Tensor) -> LoopGraph:
+    """A graph that computes an expression over one axis, whose loads read buffers 0, 1, ... that are inputs."""
+    n = tensors[0].numel()
+    found = {load.buffer.name: load.buffer for load in loads(expr)}
+    buffers = [found.get(str(i)) or Buffer(str(i), t.dtype, n) for i, t in enumerate(tensors)]
+    target = View(Buffer("out", expr.dtype, n), (n,), (1,))
+    return LoopGraph([View(b, (n,), (1,)) for b in buffers], [target], [Assign(target, expr)])
