@@ -8,27 +8,19 @@ in is worked on with a shorter vector: sizes are known, so no masks are needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from segue import config
 from segue.backends.native.combine import Accumulator, accumulator, total
 from segue.backends.native.fuse import Member
-from segue.backends.native.ir import Apply, Assign, Constant, Expr, Index, Load, Reduce, operands
+from segue.backends.native.ir import Apply, Assign, Constant, Expr, Index, Load, Reduce, operands, walk
+from segue.backends.native.memory import Memory, Vec, plus, times
 from segue.backends.native.schedule import Loops
 from segue.backends.native.text import Function, Lanes, Module
-from segue.backends.native.values import MEMORY, REGISTERS, Values
+from segue.backends.native.values import REGISTERS, Values
 from segue.graphs.aten import Buffer, View
 
 NAME = "kernel"
-
-
-@dataclass(frozen=True)
-class Vec:
-    """Some neighbouring indices of the vector axis: `base` + `start`, and as many as there are lanes."""
-
-    lanes: Lanes
-    base: str
-    start: int
 
 
 @dataclass
@@ -67,7 +59,7 @@ def generate(loops: Loops, attributes: str, has_fma: bool = True, has_f16c: bool
     writer = _Writer(loops, Function(module))
     writer.write()
     writer.function.finish(NAME, "ptr %pointers, i64 %begin, i64 %end", "i32", attributes)
-    buffers = list(writer.pointers)
+    buffers = list(writer.memory.pointers)
     written = writer.written & set(buffers)
     return Kernel(module.functions[0], module.declarations, buffers, written, loops.units, loops.grain)
 
@@ -78,7 +70,6 @@ class _Writer:
 
     loops: Loops
     function: Function
-    pointers: dict[Buffer, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nest = self.loops.nest
@@ -87,7 +78,7 @@ class _Writer:
         self.scalar = Lanes(self.function, 1)
         self.values = Values(self.function, self.function.allocate("i32", 1))
         self.index: dict[int, str] = {}
-        self.is_vector: dict[Expr, bool] = {}
+        self.is_vector = self._find_vectors()
         self.once_a_row: dict[int, list[Member]] = {}
         self.in_pass: dict[int, list[Member]] = {}
         for member in nest.members:
@@ -95,14 +86,9 @@ class _Writer:
         self.written = {m.statement.target.buffer for m in nest.members}
         self.memo: list[dict[tuple[Expr, Vec | None], str]] = [{}]
         self.made: list[dict[tuple[Buffer, Vec | None], str]] = [{}]
-        self.frames = {b: self.function.allocate(MEMORY[b.dtype], self._scratch_size(b)) for b in self.loops.scratch}
+        self.memory = Memory(self.function, self.loops, self.index)
         for buffer in self._in_memory():
-            slot = self.function.let(f"getelementptr ptr, ptr %pointers, i64 {len(self.pointers)}")
-            self.pointers[buffer] = self.function.let(f"load ptr, ptr {slot}")
-
-    def _scratch_size(self, buffer: Buffer) -> int:
-        sizes, strides = self.nest.sizes, self.loops.scratch[buffer]
-        return 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+            self.memory.add_pointer(buffer)
 
     def _in_memory(self) -> Iterator[Buffer]:
         seen: set[Buffer] = set(self.nest.local)
@@ -111,6 +97,18 @@ class _Writer:
                 if buffer not in seen:
                     seen.add(buffer)
                     yield buffer
+
+    def _find_vectors(self) -> dict[Expr, bool]:
+        """Whether each expression differs along the vector axis."""
+        moves: dict[Expr, bool] = {}
+        for member in self.nest.members:
+            for expr in walk(member.statement.expr):
+                moves[expr] = (
+                    (isinstance(expr, Index) and expr.axis == self.vector_axis)
+                    or (isinstance(expr, Load) and expr.strides[self.vector_axis] != 0)
+                    or any(moves[e] for e in operands(expr))
+                )
+        return moves
 
     # --- loops ----------------------------------------------------------------------------------------
 
@@ -275,7 +273,7 @@ class _Writer:
         width, axis = self.loops.lanes, self.vector_axis - 1
         vec = Vec(Lanes(self.function, width), base, 0)
         self.index[axis] = "0"
-        turned = {load: self._transposed(load, vec, first) for load in crossing}
+        turned = {load: self.memory.square(load, vec, first) for load in crossing}
         for k in range(width):
             self.index[axis] = str(first + k)
 
@@ -286,32 +284,6 @@ class _Writer:
 
             self._scoped(row)
         del self.index[axis]
-
-    def _transposed(self, load: Load, vec: Vec, first: int) -> list[str]:
-        """Vectors along the vector axis for neighbouring indices of the axis before it, from loads along that axis.
-
-        Pairs of rows exchange halves, quarters, ... (Eklundh, "A Fast Computer Method for Matrix Transposing", 1972).
-        """
-        element, width = MEMORY[load.buffer.dtype], vec.lanes.count
-        kind, stride = vec.lanes.type(element), load.strides[self.vector_axis]
-        base = self._base(load.buffer, load.strides, load.offset + first, ())
-        rows = []
-        for k in range(width):
-            place = self._offset(base, element, Vec(self.scalar, vec.base, k), stride)
-            rows.append(self.function.let(f"load {kind}, ptr {place}, align {_align(element)}"))
-        distance = width // 2
-        while distance:
-            low = [k if not k & distance else width + k - distance for k in range(width)]
-            high = [k + distance if not k & distance else width + k for k in range(width)]
-            for i in (i for i in range(width) if not i & distance):
-                pair = rows[i], rows[i + distance]
-                rows[i], rows[i + distance] = (self._shuffled(kind, width, *pair, picks) for picks in (low, high))
-            distance //= 2
-        return rows
-
-    def _shuffled(self, kind: str, width: int, x: str, y: str, picks: list[int]) -> str:
-        mask = ", ".join(f"i32 {p}" for p in picks)
-        return self.function.let(f"shufflevector {kind} {x}, {kind} {y}, <{width} x i32> <{mask}>")
 
     def _vecs(self, base: str, count: int) -> list[Vec]:
         """Vectors over `count` indices from a constant base."""
@@ -341,13 +313,13 @@ class _Writer:
                     self._assign(member, vec, last_store[statement.target.buffer] is member)
                 continue
             for vec, acc in zip(vecs, accumulators[at], strict=True):
-                value = self._value(statement.expr, vec)
+                value = self._evaluated(statement.expr, vec)
                 acc.add(value, lambda vec=vec: self._position(vec))  # type: ignore[misc]
             at += 1
 
     def _assign(self, member: Member, vec: Vec | None, stores: bool = True) -> None:
         target = member.statement.target
-        value = self._value(member.statement.expr, vec)
+        value = self._evaluated(member.statement.expr, vec)
         self.made[-1][(target.buffer, vec)] = value
         if vec is not None and vec.lanes.count == 1 and target.strides[self.vector_axis] == 0:
             self.made[-1][(target.buffer, None)] = value
@@ -372,12 +344,20 @@ class _Writer:
         position = "0"
         for axis in inner:
             if axis == self.vector_axis:
-                scaled = self._times(position, self.nest.sizes[axis])
+                scaled = times(self.function, position, self.nest.sizes[axis])
                 return self._iota(vec, "i64", scaled)
-            position = self._plus(self._times(position, self.nest.sizes[axis]), self.index.get(axis, "0"))
+            position = plus(
+                self.function, times(self.function, position, self.nest.sizes[axis]), self.index.get(axis, "0")
+            )
         return vec.lanes.splat("i64", position)
 
     # --- values ---------------------------------------------------------------------------------------
+
+    def _evaluated(self, root: Expr, vec: Vec | None) -> str:
+        """The value of a whole expression; operands first, so that deep ones need no deep recursion."""
+        for expr in walk(root):
+            self._value(expr, vec)
+        return self._value(root, vec)
 
     def _value(self, expr: Expr, vec: Vec | None) -> str:
         """An expression at a vector, as lanes; or, without a vector, as a scalar."""
@@ -385,23 +365,9 @@ class _Writer:
             return self._compute(expr, None)
         if isinstance(expr, Constant):
             return vec.lanes.constant(REGISTERS[expr.dtype], expr.value)
-        if not self._is_vector(expr):
+        if not self.is_vector[expr]:
             return vec.lanes.splat(REGISTERS[expr.dtype], self._compute(expr, None))
         return self._compute(expr, vec)
-
-    def _is_vector(self, expr: Expr) -> bool:
-        """Whether an expression differs along the vector axis."""
-        known = self.is_vector.get(expr)
-        if known is None:
-            known = self.is_vector[expr] = self._is_vector_anew(expr)
-        return known
-
-    def _is_vector_anew(self, expr: Expr) -> bool:
-        if isinstance(expr, Index):
-            return expr.axis == self.vector_axis
-        if isinstance(expr, Load) and expr.strides[self.vector_axis] != 0:
-            return True
-        return any(self._is_vector(e) for e in operands(expr))
 
     def _compute(self, expr: Expr, vec: Vec | None) -> str:
         key = (expr, vec)
@@ -423,9 +389,9 @@ class _Writer:
         args = [self._value(a, vec) for a in expr.args]
         return self.values.apply(lanes, expr.name, expr.dtype, [a.dtype for a in expr.args], args)
 
-    def _iota(self, vec: Vec, element: str, plus: str) -> str:
+    def _iota(self, vec: Vec, element: str, more: str) -> str:
         """The indices of a vector, as lanes."""
-        first = self._plus(self._plus(vec.base, vec.start), plus)
+        first = plus(self.function, plus(self.function, vec.base, vec.start), more)
         if vec.lanes.count == 1:
             return first
         steps = ", ".join(f"{element} {k}" for k in range(vec.lanes.count))
@@ -438,16 +404,15 @@ class _Writer:
         if made is not None:
             return made
         lanes = vec.lanes if vec is not None else self.scalar
-        element = MEMORY[load.buffer.dtype]
-        strides = self.loops.scratch.get(load.buffer, load.strides)
-        changes = load.buffer in self.written
-        if vec is not None and any(self._is_vector(t) for t, _ in load.terms):
-            raw = self._gather(load, vec, element)
+        if vec is not None and any(self.is_vector[t] for t, _ in load.terms):
+            indices = [(self._value(t, vec), s) for t, s in load.terms if self.is_vector[t]]
+            raw = self.memory.gather(load, self._scalar_terms(load), vec, indices)
         else:
-            offset = 0 if load.buffer in self.loops.scratch else load.offset
-            base = self._base(load.buffer, strides, offset, load.terms)
-            raw = self._read(base, element, strides[self.vector_axis], vec, changes)
+            raw = self.memory.read(load, self._scalar_terms(load), vec, load.buffer in self.written)
         return self.values.from_memory(lanes, load.buffer.dtype, raw)
+
+    def _scalar_terms(self, load: Load) -> list[tuple[str, int]]:
+        return [(self._compute(t, None), s) for t, s in load.terms if not self.is_vector[t]]
 
     def _already_made(self, load: Load, vec: Vec | None) -> str | None:
         """The value that a member has just given to what is loaded."""
@@ -458,135 +423,27 @@ class _Writer:
                 return scope[(load.buffer, vec)]
         return None
 
-    def _read(self, base: str, element: str, stride: int, vec: Vec | None, changes: bool) -> str:
-        f = self.function
-        take = f.fresh if changes else f.let
-        if vec is None:
-            return take(f"load {element}, ptr {base}")
-        if stride == 1 or vec.lanes.count == 1:
-            place = self._offset(base, element, vec, stride)
-            return take(f"load {vec.lanes.type(element)}, ptr {place}, align {_align(element)}")
-        kind, result = vec.lanes.type(element), "poison"
-        for k in range(vec.lanes.count):
-            place = self._offset(base, element, Vec(self.scalar, vec.base, vec.start + k), stride)
-            one = take(f"load {element}, ptr {place}")
-            result = f.let(f"insertelement {kind} {result}, {element} {one}, i64 {k}")
-        return result
-
-    def _gather(self, load: Load, vec: Vec, element: str) -> str:
-        """Elements at computed places, one by one."""
-        f = self.function
-        base = self._base(
-            load.buffer, load.strides, load.offset, tuple(t for t in load.terms if not self._is_vector(t[0]))
-        )
-        kind, result = vec.lanes.type(element), "poison"
-        terms = [(self._value(t, vec), s) for t, s in load.terms if self._is_vector(t)]
-        for k in range(vec.lanes.count):
-            place = self._offset(
-                base, element, Vec(self.scalar, vec.base, vec.start + k), load.strides[self.vector_axis]
-            )
-            for value, stride in terms:
-                index = value
-                if vec.lanes.count > 1:
-                    index = f.let(f"extractelement {vec.lanes.type('i64')} {value}, i64 {k}")
-                place = f.let(f"getelementptr {element}, ptr {place}, i64 {self._times(index, stride)}")
-            one = f.let(f"load {element}, ptr {place}")
-            if vec.lanes.count == 1:
-                return one
-            result = f.let(f"insertelement {kind} {result}, {element} {one}, i64 {k}")
-        return result
-
     def _store(self, target: View, vec: Vec | None, value: str) -> None:
-        f, buffer = self.function, target.buffer
-        element = MEMORY[buffer.dtype]
         lanes = vec.lanes if vec is not None else self.scalar
-        raw = self.values.to_memory(lanes, buffer.dtype, value)
-        strides = self.loops.scratch.get(buffer, target.strides)
-        base = self._base(buffer, strides, 0 if buffer in self.loops.scratch else target.offset, ())
-        stride = strides[self.vector_axis]
-        if vec is None:
-            f.effect(f"store {element} {raw}, ptr {base}")
-        elif stride == 1 or vec.lanes.count == 1:
-            place = self._offset(base, element, vec, stride)
-            f.effect(f"store {vec.lanes.type(element)} {raw}, ptr {place}, align {_align(element)}")
-        else:
-            for k in range(vec.lanes.count):
-                place = self._offset(base, element, Vec(self.scalar, vec.base, vec.start + k), stride)
-                one = f.let(f"extractelement {vec.lanes.type(element)} {raw}, i64 {k}")
-                f.effect(f"store {element} {one}, ptr {place}")
-
-    def _base(self, buffer: Buffer, strides: tuple[int, ...], offset: int, terms: tuple[tuple[Expr, int], ...]) -> str:
-        """The address of an access but for the vector axis; each axis adds to it as soon as its index is known."""
-        element = MEMORY[buffer.dtype]
-        place = self.frames.get(buffer) or self.pointers[buffer]
-        if offset:
-            place = self.function.let(f"getelementptr {element}, ptr {place}, i64 {offset}")
-        for axis, stride in enumerate(strides):
-            if stride and axis != self.vector_axis and axis in self.index and self.index[axis] != "0":
-                step = self._times(self.index[axis], stride)
-                place = self.function.let(f"getelementptr {element}, ptr {place}, i64 {step}")
-        for term, stride in terms:
-            step = self._times(self._compute(term, None), stride)
-            place = self.function.let(f"getelementptr {element}, ptr {place}, i64 {step}")
-        return place
-
-    def _offset(self, base: str, element: str, vec: Vec, stride: int) -> str:
-        f, place = self.function, base
-        if stride == 0:
-            return base
-        if vec.base != "0":
-            place = f.let(f"getelementptr {element}, ptr {place}, i64 {self._times(vec.base, stride)}")
-        return f.let(f"getelementptr {element}, ptr {place}, i64 {vec.start * stride}") if vec.start else place
-
-    def _times(self, index: str, factor: int) -> str:
-        if index == "0" or factor == 1:
-            return index
-        return self.function.let(f"mul i64 {index}, {factor}")
-
-    def _plus(self, index: str, more: str | int) -> str:
-        if str(more) == "0":
-            return index
-        return str(more) if index == "0" else self.function.let(f"add i64 {index}, {more}")
+        raw = self.values.to_memory(lanes, target.dtype, value)
+        self.memory.write(Load(target.buffer, target.strides, target.offset), vec, raw)
 
     # --- work that can be done before a loop ------------------------------------------------------------
 
     def _prepare(self, members: list[Member]) -> None:
         """Compute, ahead of the loops inside, what members need that does not depend on those loops."""
+        known: dict[Expr, bool] = {}
         for member in members:
-            self._prepare_expr(member.statement.expr)
+            for expr in walk(member.statement.expr):
+                if expr not in known:
+                    known[expr] = self._is_known(expr, known)
+                    self._prepare_expr(expr, known[expr])
             target = member.statement.target
-            if target.buffer in self.pointers or target.buffer in self.frames:
-                strides = self.loops.scratch.get(target.buffer, target.strides)
-                self._base(target.buffer, strides, 0 if target.buffer in self.frames else target.offset, ())
+            if target.buffer not in self.nest.local or target.buffer in self.loops.scratch:
+                self.memory.base(Load(target.buffer, target.strides, target.offset))
 
-    def _prepare_expr(self, root: Expr) -> None:
-        stack, seen = [root], set()
-        while stack:
-            expr = stack.pop()
-            if id(expr) in seen:
-                continue
-            seen.add(id(expr))
-            if isinstance(expr, Load):
-                self._prepare_load(expr)
-            elif not isinstance(expr, (Constant, Index)) and self._is_known(expr):
-                self._compute(expr, None)
-                continue
-            stack += operands(expr)
-
-    def _prepare_load(self, load: Load) -> None:
-        if load.buffer in self.written:
-            if load.buffer not in self.nest.local or load.buffer in self.frames:
-                strides = self.loops.scratch.get(load.buffer, load.strides)
-                self._base(load.buffer, strides, 0 if load.buffer in self.frames else load.offset, ())
-        elif self._is_known(load):
-            self._compute(load, None)
-        elif not load.terms:
-            self._base(load.buffer, load.strides, load.offset, ())
-
-    def _is_known(self, expr: Expr) -> bool:
+    def _is_known(self, expr: Expr, known: dict[Expr, bool]) -> bool:
         """Whether an expression can be computed here: all the axes that it moves with have an index."""
-        if isinstance(expr, Constant):
-            return True
         if isinstance(expr, Index):
             return expr.axis in self.index and expr.axis != self.vector_axis
         if isinstance(expr, Load):
@@ -594,12 +451,16 @@ class _Writer:
                 return False
             if any(s and (a not in self.index or a == self.vector_axis) for a, s in enumerate(expr.strides)):
                 return False
-        return all(self._is_known(e) for e in operands(expr))
+        return all(known[e] for e in operands(expr))
+
+    def _prepare_expr(self, expr: Expr, is_known: bool) -> None:
+        if is_known:
+            if not isinstance(expr, (Constant, Index)):
+                self._compute(expr, None)
+        elif isinstance(expr, Load) and not expr.terms:
+            if expr.buffer not in self.nest.local or expr.buffer in self.loops.scratch:
+                self.memory.base(expr)
 
 
 def _flat(accumulators: list[list[Accumulator]]) -> list[str]:
     return [v for group in accumulators for a in group for v in a.state]
-
-
-def _align(element: str) -> int:
-    return {"double": 8, "i64": 8, "float": 4, "i32": 4, "half": 2, "i16": 2}.get(element, 1)
