@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 import pytest
 import torch
@@ -466,3 +467,28 @@ def test_later_calls_of_the_caller_stay_compiled(skip_frame) -> None:
         return torch.exp(y) if way == 1 else torch.sigmoid(y)
 
     assert_same_calls(f, [(X, 0), (X, 1), (X, 0), (X, 2), (X, 1)], sees="sin cos exp sigmoid", never="abs")
+
+
+# --- imports --------------------------------------------------------------------------------------
+
+
+def test_what_an_import_runs_is_not_compiled(tmp_path, monkeypatch) -> None:
+    """A function called while its module is imported runs in the interpreter; called later it is compiled."""
+    (tmp_path / "imported_late.py").write_text(
+        "import torch\n\n\ndef double(x):\n    return x * 2\n\n\nTWO = double(torch.ones(4))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "imported_late", raising=False)
+
+    @segue.disable(recursive=False)
+    def f(x):
+        import imported_late
+
+        return imported_late.double(x) + imported_late.TWO
+
+    graphs = Graphs()
+    compiled = segue.compile(f, backend=graphs)
+    assert compiled(X).equal(X * 2 + 2)
+    assert graphs.graphs == [["mul"]]
+    assert compiled(X).equal(X * 2 + 2)
+    assert (graphs.count, graphs.runs) == (1, 2)

@@ -583,7 +583,9 @@ def test_equal_values_are_told_apart(kind) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [range(3), {1, 2}, (1, 2), Color.RED, Access.READ, Level.LOW, "ab"], ids=lambda v: type(v).__name__
+    "value",
+    [range(3), {1, 2}, (1, 2), Color.RED, Access.READ, Level.LOW, "ab", NotImplemented],
+    ids=lambda v: type(v).__name__,
 )
 def test_the_same_value_again_compiles_nothing(value) -> None:
     assert_same_calls(lambda v, x: (repr(v), torch.sin(x)), [(copy.copy(value), X) for _ in range(4)], graphs=1)

@@ -195,7 +195,7 @@ class Tracer:
         """The object at a source is this one: by equality for plain constants, else by identity."""
         if isinstance(source, Pinned):
             return
-        if type(obj) in PRIMITIVES:
+        if type(obj) in PRIMITIVES and obj is not NotImplemented:
             if type(obj) in (int, float, str):
                 self.guarded_facts[source] = obj
             self.program.check("equals", source, obj)

@@ -38,7 +38,7 @@ from segue.errors import (
     RecompileLimitWarning,
 )
 from segue.frames.code import Code
-from segue.frames.filter import is_left_alone, is_of_torch
+from segue.frames.filter import is_import, is_left_alone, is_of_torch
 from segue.frames.history import GateHistory, SymbolicFacts
 from segue.frames.state import FunctionState
 from segue.frames.transaction import PartialRun, transactional
@@ -107,6 +107,8 @@ class Compiler:
         code = function.__code__
         if markers.is_torch_wrapper(code):
             return self._admit_wrapper(function)
+        if is_import(code):
+            return _core.DISABLE
         if markers.is_skipped(function) or id(code) in map(id, self._skipped):
             self._note_skip(code, "disabled", f"{code.co_qualname} is marked with disable(recursive=False)")
             return None

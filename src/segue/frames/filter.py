@@ -35,6 +35,11 @@ def is_of_torch(code: CodeType) -> bool:
     return code.co_filename.startswith(os.path.dirname(torch.__file__) + os.sep)
 
 
+def is_import(code: CodeType) -> bool:
+    """Whether a code object is the import system's, whose calls run modules for the first and only time."""
+    return code.co_filename.startswith("<frozen importlib.")
+
+
 def is_left_alone(code: CodeType) -> bool:
     """Whether frames of a code object always run in the interpreter; what they call is still compiled."""
     name = code.co_filename
