@@ -14,7 +14,6 @@ from segue.backends.native.access import Affine, moved, permuted, split
 from segue.backends.native.fuse import Member, Nest
 from segue.backends.native.inline import cost
 from segue.backends.native.ir import Assign, Index, Load, Reduce, Statement, walk
-from segue.backends.native.values import MEMORY
 from segue.graphs.aten import Buffer, View, contiguous_strides, product
 
 BLOCK = 4096
@@ -392,8 +391,3 @@ def _scratch(nest: Nest, loops: Loops) -> dict[Buffer, tuple[int, ...]]:
         return {b: (*[0] * nest.n_outer, *inner) for b in late}
     width = nest.sizes[nest.n_outer - 1]
     return {b: (*[0] * (nest.n_outer - 1), 1, *(s * width for s in inner)) for b in late}
-
-
-def memory_element(buffer: Buffer) -> str:
-    """The LLVM type of a buffer's elements."""
-    return MEMORY[buffer.dtype]
