@@ -160,6 +160,13 @@ def test_a_number_that_overflows(name, dtype):
     assert_like_eager(FILLS[name], (x, 2), (x, 3), (x, 300), (x, -4))
 
 
+@pytest.mark.parametrize("name", ["fill", "full", "masked_fill"])
+def test_a_number_that_overflows_a_half(name):
+    x = torch.ones(3, dtype=torch.float16)
+    assert_like_eager(FILLS[name], (x, 2.0), (x, 70000.0), (x, float("inf")))
+    assert_like_eager(lambda x: FILLS[name](x, 70000.0), (x,))
+
+
 def test_a_float_is_not_stored_in_an_integer_in_place():
     assert_like_eager(lambda x, n: x.mul_(n), (torch.tensor([1, 2]), 2.0))
 

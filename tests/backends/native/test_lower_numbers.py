@@ -67,7 +67,7 @@ def test_a_float(function):
     [
         lambda x, n: x + n,
         lambda x, n: x.long() * n,
-        lambda x, n: torch.clamp(x.int(), max=n),
+        lambda x, n: torch.clamp(x.long(), max=n),
         lambda x, n: torch.full_like(x, n),
         lambda x, n: x.masked_fill(x > 0, n),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -115,7 +116,10 @@ def value(arg: Any, sizes: Sequence[int], dtype: torch.dtype | None = None) -> E
 
 def fitting(arg: Any, sizes: Sequence[int], dtype: torch.dtype) -> Expr:
     """The same, where ATen raises an error for a number that overflows instead of casting it."""
-    if isinstance(arg, Number) and may_overflow(arg, dtype):
+    overflows = isinstance(arg, Number) and may_overflow(arg, dtype)
+    if isinstance(arg, (int, float)) and dtype.is_floating_point:
+        overflows = math.isfinite(arg) and abs(arg) > torch.finfo(dtype).max
+    if overflows:
         raise NoLowering(f"{arg} may not be of {dtype}")
     return value(arg, sizes, dtype)
 
