@@ -184,6 +184,16 @@ def test_what_runs_once_a_row_has_none_of_the_reduced_axes():
     assert_like_eager(function, (torch.ones(4, 1)[::2],), (torch.arange(2.0).view(2, 1),))
 
 
+def test_a_tile_reads_what_the_loop_itself_makes():
+    def function(x):
+        made = x <= 0.5
+        x.logical_not_()
+        made.expand(33, 8).masked_fill_(made, True)
+        return made[..., 1:]
+
+    assert_like_eager(function, (torch.arange(264, dtype=torch.int16).view(8, 33).t() % 2,))
+
+
 # --- thread state -----------------------------------------------------------------------------------------
 
 

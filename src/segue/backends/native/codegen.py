@@ -260,6 +260,7 @@ class _Writer:
             for member in members
             for load in member.statement.loads
             if load.strides[axis] == 1 and load.strides[self.vector_axis] not in (0, 1) and not load.terms
+            if load.buffer not in self.written
         ]
 
         def body(base: str, _: list[str]) -> list[str]:
