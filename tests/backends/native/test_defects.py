@@ -187,9 +187,10 @@ def test_what_runs_once_a_row_has_none_of_the_reduced_axes():
 def test_a_tile_reads_what_the_loop_itself_makes():
     def function(x):
         made = x <= 0.5
+        index = x.long().reshape(-1)
         x.logical_not_()
-        made.expand(33, 8).masked_fill_(made, True)
-        return made[..., 1:]
+        made.masked_fill_(made, True)
+        return made[..., 1:], torch.ones(8).index_fill(0, index, 1)
 
     assert_like_eager(function, (torch.arange(264, dtype=torch.int16).view(8, 33).t() % 2,))
 
