@@ -103,21 +103,23 @@ WRITES = (
     "{x}.add_(1)",
     "{x}.clamp_(-2, 3)",
     "{x}.neg_()",
+    "{x}.add_({x}).clamp_(-8, 8)",
     "{x}.zero_()",
-    "{x}.copy_({y})",
-    "{x}.mul_({y}).clamp_(-8, 8)",
-    "{x}.add_({y}).clamp_(-8, 8)",
-    "{x}[0].copy_({y})",
+    "{x}.copy_({y}.clone())",
+    "{x}.mul_({y}.clone()).clamp_(-8, 8)",
+    "{x}.add_({y}.clone()).clamp_(-8, 8)",
+    "{x}[0].copy_({y}.clone())",
     "{x}[..., 0].fill_(3)",
-    "{x}[..., 1:].copy_({y})",
+    "{x}[..., 1:].copy_({y}.clone())",
     "{x}[..., 1:].copy_({x}[..., :-1].clone())",
     "{x}[1:].add_({x}[:-1].clone()).clamp_(-8, 8)",
     "{x}.copy_({x}.flip(0))",
     "{x}.copy_({x}.transpose(0, -1).clone())",
-    "{x}.masked_fill_({y} > 1, 5)",
+    "{x}.masked_fill_({y}.clone() > 1, 5)",
     "{x}.relu_()",
-    "torch.add({x}, {y}, out={x})\n{x}.clamp_(-8, 8)",
+    "torch.add({x}, {y}.clone(), out={x})\n{x}.clamp_(-8, 8)",
 )
+"""What is read is a copy: ATen leaves open what a write gives whose operand overlaps it elsewhere."""
 KINDS = ((UNARY, 3), (VIEWS, 4), (REDUCTIONS, 2), (BINARY, 5), (WRITES, 4))
 
 
