@@ -161,7 +161,7 @@ class _Writer:
         """What runs once a row after a pass."""
         for member in self.once_a_row.get(step, ()):
             for vec in self.row_vecs:
-                self._assign(member, vec)
+                self._keep(member.statement.target, vec, self._assigned(member, vec))
 
     def _pass(self, step: int) -> None:
         members = self.in_pass.get(step)
@@ -304,29 +304,37 @@ class _Writer:
     # --- what is done at an index ---------------------------------------------------------------------
 
     def _body(self, members: list[Member], vecs: list[Vec], accumulators: list[list[Accumulator]]) -> None:
-        """The members of a pass at some vectors; each reduction has an accumulator for each of these."""
+        """The members of a pass at some vectors; each reduction has an accumulator for each of these.
+
+        Stores come last: a load that follows a store at the same place of another page waits for it.
+        """
         at = 0
-        last_store = {m.statement.target.buffer: m for m in members if isinstance(m.statement, Assign)}
+        stores: dict[tuple[Buffer, Vec], tuple[View, str]] = {}
         for member in members:
             statement = member.statement
             if isinstance(statement, Assign):
                 for vec in vecs:
-                    self._assign(member, vec, last_store[statement.target.buffer] is member)
+                    stores[statement.target.buffer, vec] = statement.target, self._assigned(member, vec)
                 continue
             for vec, acc in zip(vecs, accumulators[at], strict=True):
                 value = self._evaluated(statement.expr, vec)
                 acc.add(value, lambda vec=vec: self._position(vec))  # type: ignore[misc]
             at += 1
+        for (_, vec), (target, value) in stores.items():
+            self._keep(target, vec, value)
 
-    def _assign(self, member: Member, vec: Vec | None, stores: bool = True) -> None:
+    def _assigned(self, member: Member, vec: Vec | None) -> str:
+        """The value that a member gives to its target."""
         target = member.statement.target
         value = self._evaluated(member.statement.expr, vec)
         self.made[-1][(target.buffer, vec)] = value
         if vec is not None and vec.lanes.count == 1 and target.strides[self.vector_axis] == 0:
             self.made[-1][(target.buffer, None)] = value
-        if target.buffer in self.nest.local and target.buffer not in self.loops.scratch:
-            return
-        if stores:
+        return value
+
+    def _keep(self, target: View, vec: Vec | None, value: str) -> None:
+        """Store a value, unless nothing outside this row and pass needs it."""
+        if target.buffer not in self.nest.local or target.buffer in self.loops.scratch:
             self._store(target, vec, value)
 
     def _finish(self, member: Member, accumulators: list[Accumulator]) -> None:
