@@ -232,6 +232,7 @@ def copy(tensor: torch.Tensor) -> torch.Tensor:
     if 0 in tensor.stride() or tensor.layout is not torch.strided:
         return tensor.clone(memory_format=torch.preserve_format)
     fresh = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    fresh.untyped_storage().fill_(0)  # what lies between the elements can be reached by as_strided
     return fresh.copy_(tensor)
 
 
