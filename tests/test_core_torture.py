@@ -169,10 +169,18 @@ def test_leaving_neither_keeps_nor_loses_references(grows: bool) -> None:
             with pytest.raises(ValueError):
                 call(3)
 
+    def changes() -> list[int]:
+        before = count()
+        work(20 if grows else 1000)
+        return [abs(after - first) for after, first in zip(count(), before, strict=True)]
+
+    # Whatever else goes on in the process also counts references to None and 0, but not the same way every time.
     work(2)
-    before = count()
-    work(20 if grows else 1000)
-    assert all(abs(after - first) < 15 for after, first in zip(count(), before, strict=True))
+    least = changes()
+    for _ in range(2):
+        if max(least) >= 15:
+            least = [min(pair) for pair in zip(least, changes(), strict=True)]
+    assert max(least) < 15, least
     gone = [weakref.ref(value) for value in values]
     values.clear()
     gc.collect()
