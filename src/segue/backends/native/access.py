@@ -7,7 +7,7 @@ axes of the producer (a `view` lies between them), the axis is split first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -193,30 +193,36 @@ def moved(statement: Assign | Reduce, axes: Sequence[Affine], sizes: Sequence[in
 
 
 def split(statement: Assign | Reduce, axis: int, inner: int) -> Assign | Reduce:
-    """The statement with `axis` as two axes, of sizes (size // inner, inner)."""
-    sizes = statement.sizes
-    new = [*sizes[:axis], sizes[axis] // inner, inner, *sizes[axis + 1 :]]
+    """The statement with `axis` as two axes, of sizes (size // inner, inner); an axis of size 1 becomes two such."""
+    size, rank = statement.sizes[axis], len(statement.sizes)
+    outer, inner = (1, 1) if size == 1 else (size // inner, inner)
     axes = []
-    for old in range(len(sizes)):
-        row = [0] * len(new)
+    for old in range(rank):
+        row = [0] * (rank + 1)
+        row[old if old < axis else old + 1] = 1
         if old == axis:
-            row[axis], row[axis + 1] = inner, 1
-        else:
-            row[old if old < axis else old + 1] = 1
+            row[axis] = inner
         axes.append(Affine(tuple(row)))
-    return moved(statement, axes, new)
+    return moved(statement, axes, [*statement.sizes[:axis], outer, inner, *statement.sizes[axis + 1 :]])
+
+
+def part(statement: Assign | Reduce, axis: int, start: int, n: int) -> Assign | Reduce:
+    """The statement for indices start to start + n of an axis."""
+    rank = len(statement.sizes)
+    axes = [Affine(tuple(int(a == b) for b in range(rank)), start if a == axis else 0) for a in range(rank)]
+    return moved(statement, axes, [*statement.sizes[:axis], n, *statement.sizes[axis + 1 :]])
+
+
+def arranged(statement: Assign | Reduce, places: Mapping[int, int], sizes: Sequence[int]) -> Assign | Reduce:
+    """The statement over axes of `sizes`, each old axis at its place among them; one without a place stays at 0."""
+    axes = [Affine(tuple(int(places.get(a) == b) for b in range(len(sizes)))) for a in range(len(statement.sizes))]
+    return moved(statement, axes, sizes)
 
 
 def permuted(statement: Assign | Reduce, order: Sequence[int]) -> Assign | Reduce:
     """The statement with its axes in another order; axes of size 1 may be left out of `order`."""
-    place = {old: new for new, old in enumerate(order)}
-    axes = []
-    for old in range(len(statement.sizes)):
-        row = [0] * len(order)
-        if old in place:
-            row[place[old]] = 1
-        axes.append(Affine(tuple(row)))
-    return moved(statement, axes, [statement.sizes[a] for a in order])
+    places = {old: new for new, old in enumerate(order)}
+    return arranged(statement, places, [statement.sizes[a] for a in order])
 
 
 def squeezed(statement: Assign | Reduce) -> Assign | Reduce:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from segue.backends.native.access import Affine, Split, invert, is_injective, moved, permuted, split, squeezed
+from segue.backends.native.access import Affine, Split, arranged, invert, is_injective, permuted, split, squeezed
 from segue.backends.native.inline import may_fail, reads, writes
 from segue.backends.native.ir import Assign, Invoke, Load, Reduce, Statement, statement_text
 from segue.graphs.aten import Buffer, View, product
@@ -216,7 +216,7 @@ class _Joining:
         if self.n_splits > MOST_SPLITS:
             return False
         size = self.sizes[axis]
-        self.members = [_split_member(m, axis, inner) for m in self.members]
+        self.members = [split(m, axis, inner) for m in self.members]
         self.sizes = (*self.sizes[:axis], size // inner, inner, *self.sizes[axis + 1 :])
         self.n_outer += axis < self.n_outer
         return True
@@ -264,11 +264,7 @@ class _Joining:
     def _arranged(self, places: dict[int, int]) -> Assign | Reduce | None:
         """Over the nest's axes, given the place of each own axis; fits the nest's rows to a reduction."""
         missing = [a for a in range(len(self.sizes)) if a not in places.values()]
-        axes = [
-            Affine(tuple(int(places[a] == b) for b in range(len(self.sizes)))) for a in range(len(self.statement.sizes))
-        ]
-        sizes = [1 if a in missing else n for a, n in enumerate(self.sizes)]
-        placed = moved(self.statement, axes, sizes)
+        placed = arranged(self.statement, places, [1 if a in missing else n for a, n in enumerate(self.sizes)])
         if not isinstance(placed, Reduce):
             return placed
         if self._is_reducing():
@@ -319,21 +315,6 @@ def _finer(affine: Affine, sizes: tuple[int, ...], size: int) -> int | None:
         return None
     inner = sizes[used[0][1]]
     return inner if used[1][0] == inner and size % inner == 0 else None
-
-
-def _split_member(statement: Assign | Reduce, axis: int, inner: int) -> Assign | Reduce:
-    size = statement.sizes[axis]
-    outer, inner = (1, 1) if size == 1 else (size // inner, inner)
-    new = [*statement.sizes[:axis], outer, inner, *statement.sizes[axis + 1 :]]
-    axes = []
-    for old in range(len(statement.sizes)):
-        row = [0] * len(new)
-        if old == axis:
-            row[axis], row[axis + 1] = inner, 1
-        else:
-            row[old if old < axis else old + 1] = 1
-        axes.append(Affine(tuple(row)))
-    return moved(statement, axes, new)
 
 
 # --- passes and places ------------------------------------------------------------------------------------

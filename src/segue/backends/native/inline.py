@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from segue.backends.native import ir
-from segue.backends.native.access import Affine, Split, invert, moved, split, squeezed, substitute
+from segue.backends.native.access import Affine, Split, invert, part, split, squeezed, substitute
 from segue.backends.native.ir import DIVISION, Apply, Assign, Expr, Invoke, Load, Reduce, Statement, loads, walk
 from segue.graphs.aten import Buffer, View, product
 
@@ -219,14 +219,7 @@ def _with_expr(statement: Assign | Reduce, expr: Expr) -> Assign | Reduce:
 
 def _halves(statement: Assign, axis: int, at: int) -> list[Assign | Reduce]:
     """The statement below and from index `at` of an axis."""
-    sizes = list(statement.sizes)
-    parts = []
-    for start, n in ((0, at), (at, sizes[axis] - at)):
-        identity = [
-            Affine(tuple(int(a == b) for b in range(len(sizes))), start if a == axis else 0) for a in range(len(sizes))
-        ]
-        parts.append(moved(statement, identity, [*sizes[:axis], n, *sizes[axis + 1 :]]))
-    return parts
+    return [part(statement, axis, 0, at), part(statement, axis, at, statement.sizes[axis] - at)]
 
 
 def _are_disjoint(targets: list[View]) -> bool:

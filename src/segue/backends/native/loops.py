@@ -13,7 +13,7 @@ from segue.backends.native.access import Affine, moved
 from segue.backends.native.codegen import Kernel
 from segue.backends.native.combine import identity
 from segue.backends.native.fuse import fuse
-from segue.backends.native.inline import Inliner, reads, unread_failures, without_dead, writes
+from segue.backends.native.inline import Inliner, reads, unread_failures, writes
 from segue.backends.native.ir import Assign, Constant, Invoke, LoopGraph, Statement
 from segue.backends.native.schedule import schedule, with_parallel_reductions
 from segue.graphs.aten import Buffer, Number, View
@@ -38,7 +38,7 @@ def kernels(graph: LoopGraph) -> list[Kernel | Invoke]:
     statements = with_parallel_reductions(Inliner(statements, kept, arguments).run(), lanes)
     result: list[Kernel | Invoke] = []
     shows = "loops" in config.log.split(",")
-    for unit in fuse(without_dead(statements, kept), kept, arguments):
+    for unit in fuse(statements, kept, arguments):
         if isinstance(unit, Invoke):
             result.append(unit)
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from segue.backends.native.access import Affine, moved, permuted, split
+from segue.backends.native.access import arranged, moved, part, permuted, split
 from segue.backends.native.fuse import Member, Nest
 from segue.backends.native.inline import cost
 from segue.backends.native.ir import Assign, Index, Load, Reduce, Statement, walk
@@ -229,14 +229,9 @@ def _merged(nest: Nest, a: int) -> Nest:
     sizes = (*nest.sizes[:a], nest.sizes[a] * nest.sizes[a + 1], *nest.sizes[a + 2 :])
 
     def merge(statement: Assign | Reduce) -> Assign | Reduce:
-        axes = []
-        for old in range(len(statement.sizes)):
-            row = [0] * len(sizes)
-            if old != a:
-                row[old if old <= a else old - 1] = 1
-            axes.append(Affine(tuple(row)))
+        places = {old: old if old < a else old - 1 for old in range(len(statement.sizes)) if old != a}
         new = (*statement.sizes[:a], statement.sizes[a] * statement.sizes[a + 1], *statement.sizes[a + 2 :])
-        return moved(statement, axes, new)
+        return arranged(statement, places, new)
 
     return _mapped(nest, merge, sizes, nest.n_outer - (a < nest.n_outer))
 
@@ -269,14 +264,7 @@ def _divided(nest: Nest, inner: int) -> Nest:
 def _part(nest: Nest, axis: int, start: int, n: int) -> Nest:
     """The nest for indices start to start + n of an axis."""
     sizes = (*nest.sizes[:axis], n, *nest.sizes[axis + 1 :])
-
-    def cut(statement: Assign | Reduce) -> Assign | Reduce:
-        axes = [
-            Affine(tuple(int(a == b) for b in range(len(sizes))), start if a == axis else 0) for a in range(len(sizes))
-        ]
-        return moved(statement, axes, [n if a == axis else m for a, m in enumerate(statement.sizes)])
-
-    return _mapped(nest, cut, sizes, nest.n_outer)
+    return _mapped(nest, lambda s: part(s, axis, start, n), sizes, nest.n_outer)
 
 
 def _crossing_axis(nest: Nest) -> int | None:
