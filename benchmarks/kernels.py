@@ -21,7 +21,6 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,15 +28,15 @@ from kernel_cases import CASES, SIZES, Case, bytes_of
 from timing import (
     INDUCTOR,
     Variants,
+    add_options,
     compile_cold,
     conditions,
     difference,
     empty_caches,
     geometric_mean,
-    keep_freed_memory,
     medians,
     names,
-    numbers,
+    prepare,
     short_ratio,
     short_time,
     warm_up,
@@ -189,21 +188,14 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Kernels by eager PyTorch, Inductor and Segue, in one run.")
     parser.add_argument("--cases", type=names, default=list(CASES), help="names, comma separated; all by default")
     parser.add_argument("--sizes", type=names, default=list(SIZES), help="of small,medium,large")
-    parser.add_argument("--threads", type=numbers, default=[1, 2], help="numbers of threads, comma separated")
-    parser.add_argument("--rounds", type=int, default=15, help="turns that each variant takes")
-    parser.add_argument("--seconds", type=float, default=0.004, help="length of one turn")
+    add_options(parser, seconds=0.004)
     parser.add_argument("--quick", action="store_true", help="5 rounds of a millisecond")
-    parser.add_argument("--backend", default="native", help="Segue's backend")
-    parser.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
-    parser.add_argument("--keep-memory", action="store_true", help="have the C library keep freed memory")
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
     given = parser.parse_args()
     for option, known in (("cases", CASES), ("sizes", SIZES)):
         if unknown := [name for name in getattr(given, option) if name not in known]:
             parser.error(f"--{option}: {', '.join(unknown)} not among {', '.join(known)}")
     if given.quick:
         given.rounds, given.seconds = 5, 0.001
-    given.compilers = ("segue",) if given.no_inductor else (INDUCTOR, "segue")
     return given
 
 
@@ -211,9 +203,8 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Print the table; 1 if a result was wrong or missing."""
     given = parse()
+    given.compilers = prepare(given)
     results: list[Result] = []
-    if given.keep_memory:
-        keep_freed_memory()
     with empty_caches():
         print(conditions(given.backend))
         print(HEADER)

@@ -23,15 +23,16 @@ import torch
 from timing import (
     INDUCTOR,
     Variants,
+    add_options,
     compile_cold,
     conditions,
     difference,
     empty_caches,
     geometric_mean,
-    keep_freed_memory,
     medians,
     names,
     numbers,
+    prepare,
     short_ratio,
     short_time,
     warm_up,
@@ -138,17 +139,10 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A GPT and a ResNet-18 by eager PyTorch, Inductor and Segue.")
     parser.add_argument("--models", type=names, default=list(MODELS), help=f"of {','.join(MODELS)}")
     parser.add_argument("--batches", type=numbers, default=[1, 16], help="batch sizes, comma separated")
-    parser.add_argument("--threads", type=numbers, default=[1, 2], help="numbers of threads, comma separated")
-    parser.add_argument("--rounds", type=int, default=15, help="turns that each variant takes")
-    parser.add_argument("--seconds", type=float, default=0.05, help="length of one turn")
-    parser.add_argument("--backend", default="native", help="Segue's backend")
-    parser.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
-    parser.add_argument("--keep-memory", action="store_true", help="have the C library keep freed memory")
-    parser.add_argument("--json", type=Path, help="write all numbers to this file")
+    add_options(parser, seconds=0.05)
     given = parser.parse_args()
     if unknown := [name for name in given.models if name not in MODELS]:
         parser.error(f"--models: {', '.join(unknown)} not among {', '.join(MODELS)}")
-    given.compilers = ("segue",) if given.no_inductor else (INDUCTOR, "segue")
     return given
 
 
@@ -156,9 +150,8 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Print the table; 1 if a result was wrong or missing."""
     given = parse()
+    given.compilers = prepare(given)
     results: list[Result] = []
-    if given.keep_memory:
-        keep_freed_memory()
     with empty_caches():
         print(conditions(given.backend))
         print(HEADER)

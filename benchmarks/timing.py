@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import math
@@ -212,3 +213,21 @@ def names(text: str) -> list[str]:
 def numbers(text: str) -> list[int]:
     """The whole numbers of a comma-separated option."""
     return [int(item) for item in names(text)]
+
+
+def add_options(parser: argparse.ArgumentParser, seconds: float) -> None:
+    """The options of a benchmark that times eager, Inductor and Segue in turns, of `seconds` by default."""
+    parser.add_argument("--threads", type=numbers, default=[1, 2], help="numbers of threads, comma separated")
+    parser.add_argument("--rounds", type=int, default=15, help="turns that each variant takes")
+    parser.add_argument("--seconds", type=float, default=seconds, help="length of one turn")
+    parser.add_argument("--backend", default="native", help="Segue's backend")
+    parser.add_argument("--no-inductor", action="store_true", help="compare with eager alone")
+    parser.add_argument("--keep-memory", action="store_true", help="have the C library keep freed memory")
+    parser.add_argument("--json", type=Path, help="write all numbers to this file")
+
+
+def prepare(given: argparse.Namespace) -> tuple[str, ...]:
+    """Do what the options ask of the process; returns the compilers to compare with eager."""
+    if given.keep_memory:
+        keep_freed_memory()
+    return ("segue",) if given.no_inductor else (INDUCTOR, "segue")
