@@ -204,7 +204,7 @@ add_types(PyObject *module)
 {
     PyTypeObject *const types[] = {
         &State_Type, &Gate_Type,  &Crossing_Type,   &Landing_Type,  &Segment_Type,
-        &Meter_Type, &Entry_Type, &BoundEntry_Type, &Disabled_Type,
+        &Meter_Type, &Entry_Type, &BoundEntry_Type, &Disabled_Type, &Continuation_Type,
         &Plan_Type,  &Register_Type,
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {

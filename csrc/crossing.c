@@ -49,9 +49,23 @@ leave_through(long pad, PyObject *payload, PyObject **stack, Py_ssize_t depth)
     return tuple;
 }
 
-/* Copy the frame's state into the activation and let the frame return; `payload` is stolen. The
-   frame keeps its own until then: a signal handler may raise before it has returned. The frame of a
-   generator is the one that goes on, so it just keeps its slots. */
+/* Copy the frame's state into the activation, which goes on with it once the frame has returned;
+   `payload` is stolen. The frame keeps its own until then: a signal handler may raise before it has
+   returned. The frame of a generator is the one that goes on, so it just keeps its slots. */
+static void
+hand_over(Activation *act, Frame *frame, long exit, PyObject *payload)
+{
+    int n_slots = frame_is_generator(frame) ? 0 : act->state->n_localsplus;
+    for (int i = 0; i < n_slots; i++) {
+        Py_XSETREF(act->localsplus[i], Py_XNewRef(frame_locals(frame)[i]));
+    }
+    act->exit = exit;
+    act->frame = NULL;
+    act->left = false;
+    Py_XSETREF(act->stack, payload);
+}
+
+/* Let the frame return, to go on elsewhere. */
 static PyObject *
 transfer(Activation *act, Frame *frame, long exit, PyObject *payload, Py_ssize_t depth)
 {
@@ -61,13 +75,27 @@ transfer(Activation *act, Frame *frame, long exit, PyObject *payload, Py_ssize_t
         Py_DECREF(payload);
         return NULL;
     }
-    int n_slots = frame_is_generator(frame) ? 0 : act->state->n_localsplus;
-    for (int i = 0; i < n_slots; i++) {
-        Py_XSETREF(act->localsplus[i], Py_XNewRef(frame_locals(frame)[i]));
+    hand_over(act, frame, exit, payload);
+    return leaving;
+}
+
+/* A segment has run past the end of this frame, to an exit of a caller or to its end: this frame and
+   those in between return TRANSFER, which their callers' pads pass on. */
+static PyObject *
+transfer_to_caller(Activation *act, Frame *frame, const Result *result, Py_ssize_t depth)
+{
+    PyObject *leaving = leave_through(SEGMENT_RETURN, Py_NewRef(sentinel_transfer),
+                                      frame_stack(frame), depth);
+    if (leaving == NULL) {
+        Py_DECREF(result->value);
+        return NULL;
     }
-    act->exit = exit;
-    act->frame = NULL;
-    Py_XSETREF(act->stack, payload);
+    for (int level = 0; level < result->level; level++) {
+        act->left = true;
+        act = act->outer;
+    }
+    hand_over(act, act->frame, result->exit == SEGMENT_RETURN ? RETURNED : result->exit,
+              result->value);
     return leaving;
 }
 
@@ -134,7 +162,11 @@ cross(Gate *gate, long n_exits, Activation *act, Frame *frame)
         .depth = gate->depth,
         .frame = frame,
     };
-    switch (gate_dispatch(gate, &site, &result)) {
+    Verdict verdict = gate_dispatch(gate, &site, &result);
+    if ((verdict == GATE_RETURN || verdict == GATE_EXIT) && result.level > 0) {
+        return transfer_to_caller(act, frame, &result, gate->depth);
+    }
+    switch (verdict) {
     case GATE_ERROR:
         return NULL;
     case GATE_RETURN:
@@ -190,7 +222,10 @@ crossing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwna
         Py_RETURN_NONE;
     }
     evaluator_keep(ts);
-    Py_INCREF(gate);
+    gate = act->context == NULL ? (Gate *)Py_NewRef(gate) : gate_in_context(gate, act->context);
+    if (gate == NULL) {
+        return NULL;
+    }
     PyObject *value = cross(gate, self->n_exits, act, act->frame);
     Py_DECREF(gate);
     return value;
@@ -305,6 +340,7 @@ landing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnam
         Py_RETURN_NONE; /* somebody else runs this code: from the top, as it stands */
     }
     act->frame = frame;
+    act->left = false;
     if (act->exit == FROM_THE_TOP) {
         if (land_arguments(act, frame_locals(frame)) < 0) {
             return NULL;

@@ -7,7 +7,7 @@
    often, then tried again: a generator of numbers is not to cost the guards of each item. */
 enum { PATIENCE = 64 };
 
-static PyObject *str_miss, *str_report_unstable;
+static PyObject *str_miss, *str_report_unstable, *str_gate_in;
 
 static PyObject *
 unbound_as_null(PyObject *value)
@@ -109,6 +109,30 @@ report_unstable(Gate *gate, PyObject *segment, PyObject *compiler)
     return reply == NULL ? GATE_ERROR : GATE_MISSED;
 }
 
+/* (function, locals, stack) of a caller that waits for a continuation. */
+static PyObject *
+caller_state(Activation *caller, Py_ssize_t depth)
+{
+    int n = caller->state->n_localsplus;
+    return Py_BuildValue("ONN", caller->function, slots_tuple(frame_locals(caller->frame), n, n),
+                         slots_tuple(frame_stack(caller->frame), depth, depth));
+}
+
+/* The states of the callers, innermost first. */
+static PyObject *
+caller_states(Activation *act)
+{
+    PyObject *list = PyList_New(0);
+    for (; list != NULL && act->context != NULL && act->outer->frame != NULL; act = act->outer) {
+        PyObject *caller = caller_state(act->outer, act->below);
+        if (caller == NULL || PyList_Append(list, caller) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(caller);
+    }
+    return list;
+}
+
 static PyObject *
 ask(Gate *gate, Site *site, PyObject *compiler)
 {
@@ -116,12 +140,14 @@ ask(Gate *gate, Site *site, PyObject *compiler)
     PyObject *segment = NULL;
     PyObject *locals = slots_tuple(site->locals, site->n_locals, state->n_localsplus);
     PyObject *stack = slots_tuple(site->stack, site->depth, site->depth);
-    if (locals != NULL && stack != NULL) {
+    PyObject *callers = gate->context == NULL ? NULL : caller_states(site->act);
+    if (locals != NULL && stack != NULL && (callers != NULL || gate->context == NULL)) {
         segment = PyObject_CallMethodObjArgs(compiler, str_miss, (PyObject *)gate,
-                                             site->act->function, locals, stack, NULL);
+                                             site->act->function, locals, stack, callers, NULL);
     }
     Py_XDECREF(locals);
     Py_XDECREF(stack);
+    Py_XDECREF(callers);
     return segment;
 }
 
@@ -199,6 +225,31 @@ gate_dispatch(Gate *gate, Site *site, Result *result)
     return verdict;
 }
 
+Gate *
+gate_in_context(Gate *gate, PyObject *context)
+{
+    PyObject *found = gate->contexts == NULL ? NULL : PyDict_GetItemWithError(gate->contexts, context);
+    if (found != NULL || PyErr_Occurred()) {
+        return (Gate *)Py_XNewRef(found);
+    }
+    if (gate->contexts == NULL && (gate->contexts = PyDict_New()) == NULL) {
+        return NULL;
+    }
+    PyObject *compiler = current.compiler;
+    current.compiler = NULL;
+    PyObject *made = PyObject_CallMethodObjArgs((PyObject *)gate->state, str_gate_in, (PyObject *)gate,
+                                                context, NULL);
+    current.compiler = compiler;
+    if (made != NULL && !PyObject_TypeCheck(made, &Gate_Type)) {
+        PyErr_SetString(PyExc_TypeError, "gate_in() must return a Gate");
+        Py_CLEAR(made);
+    }
+    if (made != NULL && PyDict_SetItem(gate->contexts, context, made) < 0) {
+        Py_CLEAR(made);
+    }
+    return (Gate *)made;
+}
+
 /* ---- the type */
 
 static PyObject *
@@ -219,12 +270,12 @@ gate_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static int
 gate_init(PyObject *op, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"state", "index", "depth", NULL};
+    static char *names[] = {"state", "index", "depth", "context", NULL};
     Gate *self = (Gate *)op;
-    PyObject *state;
+    PyObject *state, *context = Py_None;
     Py_ssize_t index, depth;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nn", names, &State_Type, &state, &index,
-                                     &depth)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nn|O", names, &State_Type, &state, &index,
+                                     &depth, &context)) {
         return -1;
     }
     if (index < 0 || depth < 0) {
@@ -233,6 +284,7 @@ gate_init(PyObject *op, PyObject *args, PyObject *kwargs)
     }
     Py_INCREF(state);
     Py_XSETREF(self->state, (State *)state);
+    Py_XSETREF(self->context, context == Py_None ? NULL : Py_NewRef(context));
     self->index = index;
     self->depth = depth;
     return 0;
@@ -243,6 +295,8 @@ gate_traverse(PyObject *op, visitproc visit, void *arg)
 {
     Py_VISIT(((Gate *)op)->state);
     Py_VISIT(((Gate *)op)->segments);
+    Py_VISIT(((Gate *)op)->context);
+    Py_VISIT(((Gate *)op)->contexts);
     return 0;
 }
 
@@ -252,6 +306,8 @@ gate_clear(PyObject *op)
 {
     Gate *self = (Gate *)op;
     Py_CLEAR(self->state);
+    Py_CLEAR(self->context);
+    Py_CLEAR(self->contexts);
     return PyList_SetSlice(self->segments, 0, PyList_GET_SIZE(self->segments), NULL);
 }
 
@@ -264,6 +320,8 @@ gate_dealloc(PyObject *op)
         PyObject_ClearWeakRefs(op);
     }
     Py_CLEAR(self->state);
+    Py_CLEAR(self->context);
+    Py_CLEAR(self->contexts);
     Py_CLEAR(self->segments);
     Py_TYPE(op)->tp_free(op);
 }
@@ -294,6 +352,10 @@ static PyMemberDef gate_members[] = {
     {"state", T_OBJECT, offsetof(Gate, state), READONLY, NULL},
     {"index", T_PYSSIZET, offsetof(Gate, index), READONLY, NULL},
     {"depth", T_PYSSIZET, offsetof(Gate, depth), READONLY, NULL},
+    {"context", T_OBJECT, offsetof(Gate, context), READONLY,
+     "The calls inside which it stands, None for all others."},
+    {"contexts", T_OBJECT, offsetof(Gate, contexts), READONLY,
+     "The gates at this place by context, or None."},
     {"is_open", T_BOOL, offsetof(Gate, is_open), 0, "Whether misses are offered to the compiler."},
     {"backoff", T_INT, offsetof(Gate, backoff), 0, "Misses until a closed gate is offered again."},
     {NULL},
@@ -302,7 +364,7 @@ static PyMemberDef gate_members[] = {
 PyTypeObject Gate_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "segue._core.Gate",
-    .tp_doc = PyDoc_STR("Gate(state, index, depth)\n--\n\nAn instruction boundary where "
+    .tp_doc = PyDoc_STR("Gate(state, index, depth, context=None)\n--\n\nAn instruction boundary where "
                         "interpreted execution may enter a segment."),
     .tp_basicsize = sizeof(Gate),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
@@ -321,5 +383,6 @@ gate_setup(void)
 {
     str_miss = PyUnicode_InternFromString("miss");
     str_report_unstable = PyUnicode_InternFromString("report_unstable");
-    return str_miss == NULL || str_report_unstable == NULL ? -1 : 0;
+    str_gate_in = PyUnicode_InternFromString("gate_in");
+    return str_miss == NULL || str_report_unstable == NULL || str_gate_in == NULL ? -1 : 0;
 }

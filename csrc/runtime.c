@@ -297,20 +297,34 @@ call_version(Activation *act)
     return value;
 }
 
-/* Run versions until one returns: a frame that needs a pad which its version lacks returns TRANSFER
-   after it has put its state into the activation. */
-static PyObject *
+/* A frame that needs a pad which its version lacks returns TRANSFER after it has put its state into
+   the activation. One that a segment has left for its caller returns it too: it is passed on. */
+PyObject *
 run_versions(PyThreadState *ts, Activation *act)
 {
     PyObject *value;
     Hold hold;
     activation_adopt(act);
     evaluator_hold(ts, &hold);
-    while ((value = call_version(act)) == sentinel_transfer) {
+    while ((value = call_version(act)) == sentinel_transfer && !act->left) {
         Py_DECREF(value);
+        if (act->exit == RETURNED) {
+            value = act->stack;
+            act->stack = NULL;
+            break;
+        }
     }
     evaluator_release(ts, &hold);
     return value;
+}
+
+Activation *
+activation_caller(Activation *act, int level)
+{
+    for (; level > 0 && act != NULL; level--) {
+        act = act->context == NULL ? NULL : act->outer;
+    }
+    return act;
 }
 
 static Verdict

@@ -20,10 +20,14 @@ typedef struct {
     PyObject *weakrefs;
 } State;
 
-/* An instruction boundary where interpreted execution may enter a segment. */
+/* An instruction boundary where interpreted execution may enter a segment. A frame that was resumed
+   inside a call of a compiled function has gates of its own there, one set for each context: the
+   calls that it stands in. */
 typedef struct {
     PyObject_HEAD
     State *state;
+    PyObject *context;  /* the context it belongs to, or NULL */
+    PyObject *contexts; /* dict: context → its gate here, or NULL */
     Py_ssize_t index, depth;
     PyObject *segments; /* list of Segment */
     Py_ssize_t hint;    /* the segment that matched last */
@@ -34,7 +38,7 @@ typedef struct {
 } Gate;
 
 extern PyTypeObject State_Type, Gate_Type, Crossing_Type, Landing_Type, Segment_Type, Meter_Type;
-extern PyTypeObject Entry_Type, BoundEntry_Type, Disabled_Type;
+extern PyTypeObject Entry_Type, BoundEntry_Type, Disabled_Type, Continuation_Type;
 
 /* _core.NULL, TRANSFER, DISABLE, UNDECIDED */
 extern PyObject *sentinel_null, *sentinel_transfer, *sentinel_disable, *sentinel_undecided;
@@ -52,9 +56,19 @@ typedef struct Activation {
     Frame *frame;       /* its frame, once it has landed */
     long exit;          /* where the frame is to go on, FROM_THE_TOP at first */
     PyObject *stack;    /* the value stack there, top first */
+    PyObject *context;  /* of a continuation: borrowed; the activation outside is then its caller */
+    Py_ssize_t below;   /* of a continuation: how many stack slots its caller keeps below the call */
+    bool left;          /* TRANSFER means: a caller goes on, not this frame */
 } Activation;
 
-enum { FROM_THE_TOP = -1 };
+/* RETURNED: a segment of a callee has run this call to its end, and `stack` is what it returns. */
+enum { FROM_THE_TOP = -1, RETURNED = -2 };
+
+/* The activation of the `level`th caller of a continuation (0: itself); NULL if there is none. */
+Activation *activation_caller(Activation *act, int level);
+
+/* Run versions until one returns, with the activation in place. */
+PyObject *run_versions(PyThreadState *ts, Activation *act);
 
 /* Copy the raw arguments into `localsplus` as owned references; nothing if that has happened. */
 void activation_adopt(Activation *act);
@@ -165,9 +179,12 @@ typedef enum {
 typedef struct {
     PyObject *value;
     long exit;
+    int level; /* of the caller whose exit it is, 0 for the frame itself */
 } Result;
 
 int gate_setup(void);
+/* The gate at the same place for a context: a new reference, NULL with an exception. */
+Gate *gate_in_context(Gate *gate, PyObject *context);
 Verdict gate_dispatch(Gate *gate, Site *site, Result *result);
 
 typedef enum { RUN_ERROR = -1, RUN_MATCHED, RUN_MISMATCH, RUN_ABANDONED } RunOutcome;

@@ -9,7 +9,7 @@
 static int
 check_stores(const Segment *segment, const Run *run)
 {
-    State *state = run->site->act->state;
+    State *state = activation_caller(run->site->act, segment->level)->state;
     for (Py_ssize_t i = 0; i < segment->n_stores; i++) {
         Store store = segment->stores[i];
         const char *wrong = NULL;
@@ -31,8 +31,11 @@ check_stores(const Segment *segment, const Run *run)
 
 /* The slots that the exit writes: the live frame's, or those of the frame that is to come. */
 static PyObject **
-slots_to_write(const Site *site)
+slots_to_write(const Segment *segment, const Site *site)
 {
+    if (segment->level > 0) {
+        return frame_locals(activation_caller(site->act, segment->level)->frame);
+    }
     if (site->frame != NULL) {
         return frame_locals(site->frame);
     }
@@ -55,6 +58,7 @@ static int
 leave(const Segment *segment, const Run *run, Result *result)
 {
     result->exit = segment->exit;
+    result->level = segment->level;
     if (segment->exit == SEGMENT_RETURN) {
         result->value = Py_NewRef(run->registers[segment->results[0]]);
         return 0;
@@ -65,7 +69,7 @@ leave(const Segment *segment, const Run *run, Result *result)
     if (check_stores(segment, run) < 0) {
         return -1;
     }
-    PyObject **slots = slots_to_write(run->site);
+    PyObject **slots = slots_to_write(segment, run->site);
     PyObject *stack = slots == NULL ? NULL : result_stack(segment, run);
     if (stack == NULL) {
         return -1;
@@ -156,6 +160,14 @@ release_registers(const Segment *segment, PyObject **registers)
     }
 }
 
+/* Whether the frame has as many callers that wait for it as the segment leaves frames. */
+static bool
+has_callers(const Site *site, int level)
+{
+    Activation *caller = activation_caller(site->act, level);
+    return level == 0 || (site->frame != NULL && caller != NULL && caller->frame != NULL);
+}
+
 RunOutcome
 segment_run(PyObject *op, Site *site, Result *result)
 {
@@ -165,6 +177,10 @@ segment_run(PyObject *op, Site *site, Result *result)
         return RUN_ERROR;
     }
     Segment *segment = (Segment *)op;
+    if (!has_callers(site, segment->level)) {
+        segment->failed_step = 0;
+        return RUN_MISMATCH;
+    }
     PyObject *small[SMALL];
     Run run = {.registers = small, .site = site};
     if (segment->n_registers > SMALL) {
@@ -194,16 +210,16 @@ segment_failed_step(PyObject *segment)
 static PyObject *
 segment_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"steps", "exit", "n_registers", "failed", NULL};
+    static char *names[] = {"steps", "exit", "n_registers", "failed", "level", NULL};
     PyObject *steps, *failed = Py_None;
     long exit;
-    int n_registers;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oli|O", names, &steps, &exit, &n_registers,
-                                     &failed)) {
+    int n_registers, level = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Oli|Oi", names, &steps, &exit, &n_registers,
+                                     &failed, &level)) {
         return NULL;
     }
-    if (n_registers < 0 || n_registers > 1000000) {
-        PyErr_SetString(PyExc_ValueError, "n_registers is out of range");
+    if (n_registers < 0 || n_registers > 1000000 || level < 0) {
+        PyErr_SetString(PyExc_ValueError, "n_registers or level is out of range");
         return NULL;
     }
     Segment *self = (Segment *)type->tp_alloc(type, 0);
@@ -212,6 +228,7 @@ segment_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     self->failed = failed == Py_None ? NULL : Py_NewRef(failed);
     self->exit = exit;
+    self->level = level;
     self->n_registers = n_registers;
     self->failed_step = -1;
     self->source = PySequence_Tuple(steps);
@@ -258,6 +275,8 @@ segment_dealloc(PyObject *op)
 static PyMemberDef segment_members[] = {
     {"steps", T_OBJECT, offsetof(Segment, source), READONLY, "The steps, as they were given."},
     {"exit", T_LONG, offsetof(Segment, exit), READONLY, NULL},
+    {"level", T_INT, offsetof(Segment, level), READONLY,
+     "How many frames it runs to their end: the exit is that of this caller."},
     {"n_registers", T_INT, offsetof(Segment, n_registers), READONLY, NULL},
     {"failed_step", T_INT, offsetof(Segment, failed_step), READONLY,
      "Index of the step at which the last run ended without a match, -1 if it matched."},
@@ -267,7 +286,7 @@ static PyMemberDef segment_members[] = {
 PyTypeObject Segment_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "segue._core.Segment",
-    .tp_doc = PyDoc_STR("Segment(steps, exit, n_registers, failed=None)\n--\n\nA guarded program "
+    .tp_doc = PyDoc_STR("Segment(steps, exit, n_registers, failed=None, level=0)\n--\n\nA guarded program "
                         "that runs from a gate to an exit."),
     .tp_basicsize = sizeof(Segment),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

@@ -59,6 +59,7 @@ struct Segment {
     PyObject *source; /* tuple of step tuples: owns every object that steps refer to */
     PyObject *failed; /* callable or NULL */
     long exit;
+    int level; /* how many frames it runs to their end; the exit is one of that caller's */
     int n_registers;
     PyObject **constants; /* per register, NULL where it is not one */
     Step *steps;

@@ -73,6 +73,55 @@ step_closure(Run *run, Step *step)
     return set_or_mismatch(run, step, exists ? PyTuple_GET_ITEM(closure, step->a) : NULL);
 }
 
+/* What a caller that waits for a continuation has; the first number is its level, from 1 on. */
+static Activation *
+caller_of(const Run *run, const Step *step)
+{
+    Activation *caller = activation_caller(run->site->act, step->a);
+    return run->site->frame == NULL || caller == NULL || caller->frame == NULL ? NULL : caller;
+}
+
+static PyObject *
+caller_slot(const Run *run, const Step *step)
+{
+    Activation *caller = caller_of(run, step);
+    bool exists = caller != NULL && step->b < caller->state->n_localsplus;
+    return exists ? frame_locals(caller->frame)[step->b] : NULL;
+}
+
+static StepOutcome
+step_caller_local(Run *run, Step *step)
+{
+    return set_or_mismatch(run, step, caller_slot(run, step));
+}
+
+static StepOutcome
+step_caller_unbound(Run *run, Step *step)
+{
+    return caller_slot(run, step) == NULL ? STEP_OK : STEP_MISMATCH;
+}
+
+static StepOutcome
+step_caller_stack(Run *run, Step *step)
+{
+    Activation *callee = activation_caller(run->site->act, step->a - 1);
+    bool exists = caller_of(run, step) != NULL && step->b < callee->below;
+    return set_or_mismatch(run, step, exists ? frame_stack(callee->outer->frame)[step->b] : NULL);
+}
+
+static StepOutcome
+step_caller_function(Run *run, Step *step)
+{
+    Activation *caller = caller_of(run, step);
+    return set_or_mismatch(run, step, caller == NULL ? NULL : caller->function);
+}
+
+static int
+prepare_caller(Step *step, PyObject *tuple)
+{
+    return step->a > 0 ? 0 : -1;
+}
+
 static StepOutcome
 step_cell(Run *run, Step *step)
 {
@@ -158,6 +207,10 @@ const StepKind fetch_steps[] = {
     {"function", "d", step_function, NULL, ANYWHERE},
     {"globals", "d", step_globals, NULL, ANYWHERE},
     {"closure", "di", step_closure, NULL, ANYWHERE},
+    {"caller_local", "dii", step_caller_local, prepare_caller, ANYWHERE},
+    {"caller_unbound", "ii", step_caller_unbound, prepare_caller, BEFORE_COMMIT},
+    {"caller_stack", "dii", step_caller_stack, prepare_caller, ANYWHERE},
+    {"caller_function", "di", step_caller_function, prepare_caller, ANYWHERE},
     {"cell", "dr", step_cell, NULL, ANYWHERE},
     {"attr", "drx", step_attr, prepare_attr, ANYWHERE},
     {"instance_dict", "dr", step_instance_dict, NULL, ANYWHERE},

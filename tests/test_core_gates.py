@@ -149,7 +149,7 @@ def test_a_miss_in_the_body_can_move_the_call_to_a_newer_version() -> None:
         if len(codes) < 4:
             state.add_gates(i.index for i in state.form.instructions if i.opname == "LIST_APPEND")
             state.add_gates([state.form.loops[0].header])
-            state.exit_id(state.form.start + len(codes), at_gate=False)  # makes a new version
+            state.exit_id(state.form.start + len(codes))  # makes a new version
             state.refresh()
 
     recorder.answer = answer
@@ -195,7 +195,7 @@ def test_stores_that_would_break_the_frame_are_errors() -> None:
         entry = _core.Entry(function, recorder)
         entry(1)()
         state = recorder.states[function.__code__]
-        number = state.exit_id(state.form.start, at_gate=False)
+        number = state.exit_id(state.form.start)
         state.refresh()
         state.entry.segments[:] = [_core.Segment([("local", 0, 0), effect], number, 1)]
         with pytest.raises(RuntimeError, match="cannot write slot"):

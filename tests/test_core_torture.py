@@ -41,7 +41,7 @@ class Leaver:
             places = [i for i in range(len(state.form)) if state.form.is_place(i)]
             state.add_gates(places)
             for index in places:
-                state.exit_id(index, at_gate=False)
+                state.exit_id(index)
         if not self.grows or state.form.is_generator:
             state.refresh()
         return state
@@ -60,7 +60,7 @@ class Leaver:
         index = state.form.start if is_entry else gate.index
         if self.grows:
             state.add_gates(i for i in state.form.successors(index) if state.form.is_place(i))
-        number = state.exit_id(index, at_gate=False)
+        number = state.exit_id(index)
         state.refresh()
         segment = leave(state, locals, stack, number, is_entry)
         gate.segments.append(segment)

@@ -14,6 +14,7 @@ class Compiler(Protocol):
         function: FunctionType,
         locals: tuple[Any, ...],
         stack: tuple[Any, ...],
+        callers: list[tuple[FunctionType, tuple[Any, ...], tuple[Any, ...]]] = ...,
         /,
     ) -> Segment | None: ...
     def report_unstable(self, gate: Gate, segment: Segment, failed_step: int, /) -> object: ...
@@ -30,8 +31,9 @@ STATE_FACTS: tuple[str, ...]
 class State:
     """How one code object is compiled under one compiler.
 
-    `exit_of(gate index)`, which a subclass adds, gives the number of the exit "here, past the
-    gate" in the newest version, or None: stay in the frame.
+    A subclass adds `exit_of(gate index)`, the number of the exit "here, past the gate" in the
+    newest version, or None: stay in the frame; and `gate_in(gate, context)`, the gate at the same
+    place for a context.
     """
 
     def __init__(self, code: CodeType) -> None: ...
@@ -49,9 +51,13 @@ class State:
 class Gate:
     """An instruction boundary where interpreted execution may enter a segment."""
 
-    def __init__(self, state: State, index: int, depth: int) -> None: ...
+    def __init__(self, state: State, index: int, depth: int, context: Any = None) -> None: ...
     @property
     def state(self) -> State: ...
+    @property
+    def context(self) -> Any: ...
+    @property
+    def contexts(self) -> dict[Any, Gate] | None: ...
     @property
     def index(self) -> int: ...
     @property
@@ -96,7 +102,10 @@ class Segment:
         exit: int,
         n_registers: int,
         failed: Callable[[Segment, Exception], bool] | None = None,
+        level: int = 0,
     ) -> None: ...
+    @property
+    def level(self) -> int: ...
     @property
     def steps(self) -> tuple[tuple[Any, ...], ...]: ...
     @property
@@ -105,6 +114,26 @@ class Segment:
     def n_registers(self) -> int: ...
     @property
     def failed_step(self) -> int: ...
+
+@final
+class Continuation:
+    """A call that is resumed in the middle: called once, from its caller's pad.
+
+    Args:
+        point: (state, exit, context or None, number of stack slots that the caller keeps below the call).
+        function: the original function.
+        locals: all slots, NULL where unbound.
+        stack: the value stack, top first, None for NULL.
+    """
+
+    def __init__(
+        self,
+        point: tuple[State, int, Any, int],
+        function: FunctionType,
+        locals: tuple[Any, ...],
+        stack: tuple[Any, ...],
+    ) -> None: ...
+    def __call__(self) -> Any: ...
 
 @final
 class Register:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from segue import _core
-from segue.capture import Captured, Limits, LoopFacts, Request, capture
+from segue.capture import Captured, Limits, Request, capture
 from segue.frames.code import Code
 from tests.corpus import CORPUS, Case, difference, events
 from tests.observation import Snapshot
@@ -39,7 +39,6 @@ def capture_call(function: FunctionType, args: tuple[Any, ...], **limits: Any) -
             locals=raw_locals(function, args),
             stack=(),
             limits=Limits(**limits),
-            loops=LoopFacts(),
         )
     )
 

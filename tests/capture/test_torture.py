@@ -5,7 +5,7 @@
 
 import pytest
 
-from tests.capture.torture import boundaries, everywhere, one_at_a_time
+from tests.capture.torture import boundaries, everywhere, inside_calls, one_at_a_time
 from tests.corpus import CORPUS
 
 
@@ -18,3 +18,8 @@ def test_a_break_at_every_instruction_at_once(case):
 def test_one_break(number):
     chosen = list(boundaries(CORPUS[number]))[number % 7 :: 7]
     assert one_at_a_time(CORPUS[number], chosen).differences == []
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)), ids=lambda n: CORPUS[n].function.__name__)
+def test_one_break_inside_a_call(number):
+    assert inside_calls(CORPUS[number], step=13, first=number % 13).differences == []

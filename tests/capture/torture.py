@@ -57,6 +57,29 @@ def one_at_a_time(case: Case, chosen: Iterable[int]) -> Outcome:
     return total
 
 
+def inside_calls(case: Case, step: int, first: int = 0) -> Outcome:
+    """Break before one instruction of what the function calls, for every `step`th of those that capture comes to."""
+    seen: dict[tuple[int, int], Code] = {}
+    original = case.function.__code__
+
+    def note(code: Code, index: int) -> bool:
+        if code.original is not original:
+            seen[id(code.original), index] = code
+        return False
+
+    total = _run(case, note, "inside calls", repeat=1)
+    for (_, place), inner in list(seen.items())[first::step]:
+
+        def here(code: Code, index: int, place: int = place, inner: Code = inner) -> bool:
+            return index == place and code is inner
+
+        outcome = _run(case, here, f"at {place} of {inner.name}", repeat=2)
+        total.boundaries += 1
+        total.calls += outcome.calls
+        total.differences += outcome.differences
+    return total
+
+
 def _run(case: Case, break_at: Callable[[Code, int], bool], where: str, repeat: int) -> Outcome:
     outcome = Outcome(boundaries=len(boundaries(case)))
     with config.patch(break_at=break_at, recompile_limit=64), warnings.catch_warnings():
@@ -81,13 +104,15 @@ def main(words: list[str]) -> int:
         name = case.function.__name__
         if words and not any(word in name for word in words):
             continue
-        at_once, single = everywhere(case), one_at_a_time(case, boundaries(case))
-        differences = at_once.differences + single.differences
-        print(f"{name:<36}{single.boundaries:>11}{at_once.calls + single.calls:>7}{len(differences):>13}", flush=True)
+        outcomes = everywhere(case), one_at_a_time(case, boundaries(case)), inside_calls(case, step=1)
+        differences = [found for outcome in outcomes for found in outcome.differences]
+        n_boundaries = sum(outcome.boundaries for outcome in outcomes[1:])
+        n_calls = sum(outcome.calls for outcome in outcomes)
+        print(f"{name:<36}{n_boundaries:>11}{n_calls:>7}{len(differences):>13}", flush=True)
         for found in differences[:3]:
             print("   ", found[:500])
-        total.boundaries += single.boundaries
-        total.calls += at_once.calls + single.calls
+        total.boundaries += n_boundaries
+        total.calls += n_calls
         total.differences += differences
     print(f"{'all':<36}{total.boundaries:>11}{total.calls:>7}{len(total.differences):>13}")
     return 1 if total.differences else 0

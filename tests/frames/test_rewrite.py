@@ -73,7 +73,7 @@ def find(function: Callable[..., Any], opname: str, argval: object = None) -> in
 def test_a_version_that_is_never_left_is_the_function(case: Case) -> None:
     code = Code.of(case.function.__code__)
     everywhere = dict.fromkeys(places(code), go_on)
-    exits = [Exit(index, at_gate) for index in everywhere for at_gate in (False, True)]
+    exits = [Exit(index, where) for index in everywhere for where in ("past", "gate")]
     for version in (run(case.function), run(case.function, everywhere, exits)):
         for mine, other in zip(case.make_args(), case.make_args(), strict=True):
             expected, got = observe(case.function, mine), observe(version, other)
@@ -201,7 +201,7 @@ def test_every_pad_goes_to_its_own_place(n_exits: int) -> None:
     steps = namespace["steps"]
     code = Code.of(steps.__code__)
     starts = [i.index for i in code.instructions if i.opname == "LOAD_FAST" and i.argval == "done"][:n_exits]
-    exits = [Exit(index, at_gate=False) for index in starts]
+    exits = [Exit(index) for index in starts]
     for number in range(n_exits):
         assert run(steps, exits=exits, landing=Leave(number, ()))([]) == list(range(number, n_exits))
 
@@ -214,13 +214,13 @@ def test_a_pad_puts_back_values_and_nulls() -> None:
     index = find(work, "LOAD_GLOBAL", "abs")
     assert code.shapes[index] == (False, True, True, False, True, True)
     landing = Leave(0, (7, max, None, 5, lambda *args: args, None))
-    resumed = run(work, exits=[Exit(index, at_gate=False)], landing=landing)
+    resumed = run(work, exits=[Exit(index)], landing=landing)
     assert resumed(-3) == (5, 7, "x")
 
     index = find(work, "SWAP")  # NULL is on top here, below it the bound method
     assert code.shapes[index] == (False, True, True, True, True, False)
     landing = Leave(0, (None, "-".join, 6, 5, lambda *args: args, None))
-    resumed = run(work, exits=[Exit(index, at_gate=False)], landing=landing)
+    resumed = run(work, exits=[Exit(index)], landing=landing)
     assert resumed(-3) == (5, 6, "x")
 
 
@@ -237,10 +237,10 @@ def test_leaving_drops_the_stack_and_enters_the_pad() -> None:
     inner = find(work, "UNARY_NEGATIVE")
     back = find(work, "FOR_ITER")
     assert code.shapes[inner] == (True,) * 5
-    resumed = run(work, {inner: Leave(0, (iter([7]),))}, [Exit(back, at_gate=False)])
+    resumed = run(work, {inner: Leave(0, (iter([7]),))}, [Exit(back)])
     with pytest.raises(IndexError):
         resumed(9)
-    resumed = run(work, {inner: Leave(0, (iter([2]),))}, [Exit(back, at_gate=False)])
+    resumed = run(work, {inner: Leave(0, (iter([2]),))}, [Exit(back)])
     assert resumed(9) == (2, 0)
 
 
@@ -251,9 +251,9 @@ def test_pads_go_through_the_gate_or_past_it() -> None:
 
     code = Code.of(work.__code__)
     index = find(work, "STORE_FAST", "y")
-    for at_gate, crossed in ((True, 1), (False, 0)):
+    for where, crossed in (("gate", 1), ("past", 0)):
         crossing = Counter()
-        resumed = run(work, {index: crossing}, [Exit(index, at_gate)], Leave(0, (50,)))
+        resumed = run(work, {index: crossing}, [Exit(index, where)], Leave(0, (50,)))
         assert (resumed(1), crossing.calls) == (100, crossed)
     assert code.shapes[index] == (True,)
 
@@ -279,7 +279,7 @@ def test_resuming_inside_with_try_and_handlers() -> None:
     body = next(i.index for i in code.instructions if i.argval == "body") - 4
     while code.shapes[body] != (True,):
         body -= 1
-    resumed = run(work, exits=[Exit(body, at_gate=False)], landing=Leave(0, (Manager().__exit__,)))
+    resumed = run(work, exits=[Exit(body)], landing=Leave(0, (Manager().__exit__,)))
     assert resumed(None) == "after"
     assert events == ["body", ValueError]
 
@@ -293,13 +293,13 @@ def test_long_functions() -> None:
     code = Code.of(long.__code__)
     (found,) = code.loops
     crossing = Counter()
-    version = run(long, {found.header: crossing}, [Exit(found.header, at_gate=True)])
+    version = run(long, {found.header: crossing}, [Exit(found.header, "gate")])
     assert version(2) == long(2) == 1299.5
     assert crossing.calls == 3
     resumed = run(
         long,
         {found.header: crossing},
-        [Exit(found.header, at_gate=True)],
+        [Exit(found.header, "gate")],
         Leave(0, (iter([]),)),
     )
     with pytest.raises(UnboundLocalError, match="v299"):
@@ -324,9 +324,9 @@ def test_gates_and_exits_where_none_can_be() -> None:
         ({len(code): go_on}, [], "has no instruction"),
         ({-1: go_on}, [], "has no instruction"),
         ({unreachable: go_on}, [], "control never comes"),
-        ({}, [Exit(0, at_gate=False)], "prologue"),
-        ({}, [Exit(unreachable, at_gate=False)], "control never comes"),
-        ({}, [Exit(code.start, at_gate=True)], "there is no gate"),
+        ({}, [Exit(0)], "prologue"),
+        ({}, [Exit(unreachable)], "control never comes"),
+        ({}, [Exit(code.start, "gate")], "there is no gate"),
     ]
     for gates, exits, message in bad:
         with pytest.raises(ValueError, match=message):

@@ -28,13 +28,13 @@ def test_exits_are_numbered_once_in_order() -> None:
     loop = index_of(state, "FOR_ITER")
     state.add_gates([loop])
     numbers = [
-        state.exit_id(loop, False),
-        state.exit_id(loop, True),
-        state.exit_id(loop + 1, False),
+        state.exit_id(loop),
+        state.exit_id(loop, "gate"),
+        state.exit_id(loop + 1),
     ]
     assert numbers == [0, 1, 2]
-    assert state.exit_id(loop, True) == 1
-    assert state.exits == [Exit(loop, False), Exit(loop, True), Exit(loop + 1, False)]
+    assert state.exit_id(loop, "gate") == 1
+    assert state.exits == [Exit(loop), Exit(loop, "gate"), Exit(loop + 1)]
 
 
 def test_a_version_is_built_once_for_several_changes() -> None:
@@ -42,16 +42,16 @@ def test_a_version_is_built_once_for_several_changes() -> None:
     assert (state.version, state.n_versions) == (None, 0)
     loop = index_of(state, "FOR_ITER")
     state.add_gates([loop, loop + 1, loop])
-    state.exit_id(loop, True)
+    state.exit_id(loop, "gate")
     state.refresh()
     first = state.version
     assert isinstance(first, types.CodeType)
     state.add_gates([loop])
-    state.exit_id(loop, True)
+    state.exit_id(loop, "gate")
     state.refresh()
     assert (state.version, state.n_versions) == (first, 1)
     assert state.version is first
-    state.exit_id(loop, False)
+    state.exit_id(loop)
     state.refresh()
     assert state.version is not first
     assert state.n_versions == 2
@@ -86,9 +86,9 @@ def test_wrong_places_are_refused_and_change_nothing() -> None:
     with pytest.raises(ValueError, match="prologue"):
         state.add_gates([loop, 0])
     with pytest.raises(ValueError, match="has no instruction 999"):
-        state.exit_id(999, False)
+        state.exit_id(999)
     with pytest.raises(ValueError, match="there is no gate"):
-        state.exit_id(loop, True)
+        state.exit_id(loop, "gate")
     assert (state.gates, state.exits) == ({}, [])
     with pytest.raises(ValueError, match="generator function"):
         FunctionState(coroutine.__code__)
@@ -135,7 +135,7 @@ def test_describe() -> None:
     loop = index_of(state, "FOR_ITER")
     line = work.__code__.co_firstlineno
     state.add_gates([loop])
-    state.exit_id(loop, True)
+    state.exit_id(loop, "gate")
     state.refresh()
     state.gates[loop].is_open = False
     state.gates[loop].backoff = 8

@@ -82,17 +82,17 @@ class Torturer:
 
     def _make_pads(self, index: int) -> int:
         """The exit to an instruction, in the state's version; the running one may be older."""
-        is_known = Exit(index, at_gate=False) in self.state.exits
+        is_known = Exit(index) in self.state.exits
         if self.state.version is self.bare or not is_known:
             self.transfers += 1
         if not is_known:
             following = [place for place in self.state.gates if place >= index]
             for place in following[:BATCH]:
-                self.state.exit_id(place, at_gate=False)
+                self.state.exit_id(place)
             self.state.refresh()
             self._padded = self.state.version
         self.state.version = self._padded
-        return self.state.exit_id(index, at_gate=False)
+        return self.state.exit_id(index)
 
     def _count_passage(self) -> bool:
         self.passages += 1

@@ -95,13 +95,21 @@ def call_through_type(tr: Tracer, value: Value, args: list[Value], kwargs: dict[
     """Call an object: by a rule, as a tensor operation, as a pure function, as a class, or by its `__call__`."""
     if isinstance(value, Known):
         return call_known(tr, value, args, kwargs)
-    from segue.capture.attributes import special_method
-
-    method = special_method(tr, value, "__call__")
+    method = _call_method(tr, value)
     if method is None:
         cls = value.python_type(tr)
         tr.raise_error(TypeError, f"'{cls.__name__}' object is not callable")
     return tr.call(method, args, kwargs)
+
+
+def _call_method(tr: Tracer, value: Value) -> Value | None:
+    """The `__call__` of a value's class; what finding it runs is not the call."""
+    from segue.capture.attributes import special_method
+
+    is_direct, tr.is_direct = tr.is_direct, False
+    method = special_method(tr, value, "__call__")
+    tr.is_direct = is_direct
+    return method
 
 
 def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -112,6 +120,7 @@ def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Va
     target = value.concrete(tr)
     rule = find_rule(target)
     if rule is not None:
+        tr.is_direct = False
         return rule(tr, args, kwargs)
     if tr.is_tensor_operation(target):
         return tr.graph.call(tr, "call_function", target, args, kwargs)
@@ -123,9 +132,7 @@ def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Va
     if tr.is_pure(target):
         return tr.fold(target, args, kwargs)
     if not isinstance(target, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
-        from segue.capture.attributes import special_method
-
-        method = special_method(tr, value, "__call__")
+        method = _call_method(tr, value)
         if method is not None and tr.look(method) is not value:
             return tr.call(method, args, kwargs)
     graph_break("opaque-call", function=name_of(target))
@@ -152,6 +159,7 @@ def construct(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]
     from segue.capture.attributes import bind, lookup
     from segue.capture.values.object import ExceptionValue, ObjectValue
 
+    tr.is_direct = False
     new, init = lookup(cls, "__new__"), lookup(cls, "__init__")
     if isinstance(new, staticmethod):
         made = tr.call(tr.pinned(new.__func__), [tr.constant(cls), *args], kwargs)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from segue.capture.breaks import GraphBreak, Raised
+from segue.capture.leaving import LoopFacts, Place
 from segue.capture.opcodes import HANDLERS
 from segue.capture.values.base import NULL, Value
 from segue.capture.values.known import Known
@@ -19,11 +21,32 @@ RETURNED = -1
 YIELDED = -2
 
 
+@dataclass
+class Resumable:
+    """What a resumable frame keeps, to leave off before an instruction that breaks."""
+
+    path: Place
+    loops: LoopFacts
+    stack: list[Value] = field(default_factory=list)
+    """The stack before the instruction."""
+    before: tuple[int, int, int] = (0, 0, 0)
+    """How much had been changed and recorded before the instruction."""
+    entered: set[int] = field(default_factory=set)
+    """Headers of the loops that this segment has entered."""
+
+    def place(self, i: Instruction) -> Place:
+        """An instruction of this frame."""
+        return (*self.path, i.index)
+
+
 class Frame:
     """The state of one function activation during capture.
 
     `slots` are localsplus (None: unbound; cells are `CellValue`), `stack` the value stack, `ip` the next instruction.
     `result` holds what was returned or yielded last.
+
+    A segment can leave off in the middle of a frame that is *resumable*: the one at the gate, its callers, and those
+    that such a frame calls directly, so that what they return is the result of the caller's instruction.
     """
 
     def __init__(self, code: Code, slots: list[Value | None], function_value: FunctionValue) -> None:
@@ -34,6 +57,10 @@ class Frame:
         self.ip = 0
         self.result: Value | None = None
         self.current: Instruction | None = None
+        self.level: int | None = None
+        """For the frame at the gate 0, for its callers 1 and up."""
+        self.caller: Frame | None = None
+        self.resumable: Resumable | None = None
 
     def push(self, value: Value) -> None:
         """Push onto the value stack."""
@@ -56,14 +83,14 @@ class Frame:
 
         A generator's frame gives `NULL` when it has returned (the value is then in `result`).
         """
-        is_root = self is tr.root
+        resumable, outer = self.resumable, tr.here
         tr.frames.append(self)
         try:
             while True:
                 instruction = self.code.instructions[self.ip]
                 self.current = instruction
-                if is_root:
-                    tr.before_root_instruction(self, instruction)
+                if resumable is not None:
+                    tr.before_instruction(self, resumable, instruction)
                 try:
                     tr.count_instruction()
                     outcome = HANDLERS[instruction.opname](tr, self, instruction)
@@ -72,8 +99,8 @@ class Frame:
                     continue
                 except GraphBreak as broke:
                     tr.locate(broke)
-                    if is_root:
-                        tr.root_broke(self, instruction, broke)
+                    if resumable is not None:
+                        tr.broke(self, resumable, instruction, broke)
                     raise
                 if outcome is None:
                     self.ip += 1
@@ -88,6 +115,7 @@ class Frame:
                     return self.result
         finally:
             tr.frames.pop()
+            tr.here = outer
 
     def suspended_inside_handler(self) -> bool:
         """Whether a suspended generator frame stands at a yield inside `try` or `with`."""
@@ -106,8 +134,8 @@ class Frame:
                 tr.root_raised(self, instruction, raised)
             raise raised
         exception = raised.value
-        if self is tr.root and exception.origin < 0:
-            exception.origin = instruction.index
+        if self.resumable is not None and exception.origin is None:
+            exception.origin = self.resumable.place(instruction)
         tr.changes += 1
         del self.stack[handler.depth :]
         if handler.push_lasti:

@@ -5,8 +5,19 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from segue.frames.code import Code, Instruction
+
+if TYPE_CHECKING:
+    from segue.capture.frame import Frame
+
+Place = tuple[int, ...]
+"""An instruction of a captured frame: the calls by which the frame was reached, then the instruction's index.
+
+The calls are instruction indices, outermost first.  They begin with `-level` if the outermost frame is a caller of the
+one at the gate.
+"""
 
 
 @dataclass
@@ -38,16 +49,36 @@ class LoopFacts:
     in_place: set[int] = field(default_factory=set)
     """Headers of loops that are not unrolled."""
 
+    too_long: dict[int, BreakSite] = field(default_factory=dict)
+    """Those of them that were given up because capture had looked at enough, for reports."""
+
+
+@dataclass(eq=False)
+class Suspension:
+    """A call that the segment leaves in the middle, to be gone on with by a continuation.
+
+    `index` and `where` say where the called function goes on, as those of an `Exit` do; `call` is the instruction
+    of its caller. The constant of the segment's program that stands for it is replaced when the segment is built.
+    """
+
+    code: Code
+    index: int
+    where: Literal["past", "gate", "call"]
+    call: int
+    below: int
+    """Stack slots that the caller keeps below the call."""
+
 
 GENERATOR_EXITS = frozenset({"YIELD_VALUE", "SEND", "RETURN_VALUE"})
 """Instructions that suspend or end a generator: in a root frame the interpreter executes them."""
 
 
 class LeaveOff(Exception):
-    """The segment ends before an instruction of the root frame."""
+    """The segment ends before an instruction of a frame."""
 
-    def __init__(self, index: int, at_gate: bool, site: BreakSite | None) -> None:
+    def __init__(self, frame: Frame, index: int, at_gate: bool, site: BreakSite | None) -> None:
         super().__init__(index)
+        self.frame = frame
         self.index = index
         self.at_gate = at_gate
         self.site = site

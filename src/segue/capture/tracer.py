@@ -16,12 +16,12 @@ import torch
 
 from segue.capture import operators, realise
 from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, graph_break
-from segue.capture.frame import Frame
+from segue.capture.frame import Frame, Resumable
 from segue.capture.graph import GraphBuilder
-from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts
+from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts, Place
 from segue.capture.operations import is_tensor_operation
 from segue.capture.values.base import MISSING, Lazy, Value
-from segue.capture.values.function import FunctionValue
+from segue.capture.values.function import CellValue, FunctionValue
 from segue.capture.values.iterator import GeneratorValue
 from segue.capture.values.known import PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, SetValue
@@ -33,6 +33,12 @@ from segue.guards.program import Program
 from segue.guards.source import Attr, Computed, Pinned, Source
 
 V = TypeVar("V", bound=Value)
+
+MAX_RESUMED = 100
+"""How many frames, one inside the other, a segment may leave in the middle."""
+
+MAX_RESUMED_ALIKE = 12
+"""How many of them may be of one function: a recursion is then compiled call by call."""
 
 
 def _is_watched(obj: Any) -> bool:
@@ -60,22 +66,29 @@ class Tracer:
     def __init__(
         self,
         limits: Limits,
-        loops: LoopFacts,
-        marks: dict[int, BreakSite],
+        loops_of: Callable[[Code], LoopFacts],
+        marks: dict[Place, BreakSite],
         symbolic: Callable[[Source, Any], bool],
+        can_resume: Callable[[types.CodeType, Any], bool],
     ) -> None:
         self.limits = limits
-        self.loops = loops
         self.marks = marks
+        self._loops_of = loops_of
         self._symbolic = symbolic
+        self._can_resume = can_resume
         self.program = Program()
         self.graph = GraphBuilder()
         self.frames: list[Frame] = []
         self.root: Frame | None = None
-        self.unbound: set[int] = set()
-        """Slots of the root frame that are unbound at the gate; guarded when the program notices."""
+        self.unbound: set[tuple[int | None, int]] = set()
+        """Level and slot of what is unbound at the gate; guarded when the program notices."""
         self.handled: Value = self.constant(None)
-        self.here = -1
+        self.here: Place | None = None
+        """Where to break so that the interpreter does what is done now."""
+        self.is_direct = False
+        """The function called next gives the result of the calling frame's instruction."""
+        self.outer_codes: list[Code] = []
+        """The code of the callers of the frame at the gate."""
         self.changes = 0
         self.instructions = 0
         self.guarded_facts: dict[Source, Any] = {}
@@ -86,10 +99,9 @@ class Tracer:
         self.generators: list[GeneratorValue] = []
         self._overlays: dict[int, DictValue] = {}
         self._iterations: dict[tuple[int, int], int] = {}
-        self._entered: set[int] = set()
         self._started = False
-        self._snapshot: tuple[list[Value], int, int] = ([], 0, 0)
-        self._operation_run = False
+        self._n_run = 0
+        self._codes: dict[Place, Code] = {}
 
     # --- values of objects ------------------------------------------------------------------------
 
@@ -253,6 +265,11 @@ class Tracer:
         if left_half_way:
             graph_break("finaliser", type=cls.__name__)
 
+    def dropping_locals(self, frame: Frame) -> None:
+        """A live frame ends, and its caller goes on."""
+        for value in frame.slots:
+            self.dropping(value.contents if isinstance(value, CellValue) else value)
+
     # --- services ---------------------------------------------------------------------------------
 
     def truth(self, value: Value) -> bool:
@@ -306,6 +323,7 @@ class Tracer:
 
             rule = find_rule(function.real)
             if rule is not None or is_tensor_operation(function.real):
+                self.is_direct = False
                 assert function.source is not None
                 if not isinstance(function.source, Pinned):
                     self.program.check_is(function.source, function.real)
@@ -371,7 +389,28 @@ class Tracer:
         nested = sum(f.code is frame.code for f in self.frames)
         if len(self.frames) >= self.limits.depth or nested >= self.limits.recursion:
             graph_break("depth", depth=len(self.frames))
+        is_direct, self.is_direct = self.is_direct, False
+        caller = self.frames[-1]
+        if is_direct and caller.resumable is not None and self._may_resume(caller, frame):
+            assert caller.current is not None
+            frame.caller = caller
+            self.make_resumable(frame, caller.resumable.place(caller.current))
         return frame.run(self)
+
+    def _may_resume(self, caller: Frame, frame: Frame) -> bool:
+        """Whether a segment may leave off in the middle of a called frame."""
+        if caller.code.is_generator:
+            return False
+        outer = [*self.outer_codes, *(f.code for f in self.frames)]
+        if len(outer) >= MAX_RESUMED or outer.count(frame.code) >= MAX_RESUMED_ALIKE:
+            return False
+        function = frame.function_value
+        return self._can_resume(function.code, None if function.real is MISSING else function.real)
+
+    def make_resumable(self, frame: Frame, path: Place) -> None:
+        """Let the segment leave off in the middle of a frame."""
+        self._codes[path] = frame.code
+        frame.resumable = Resumable(path, self._loops_of(frame.code))
 
     # --- exceptions of the program ----------------------------------------------------------------
 
@@ -396,22 +435,18 @@ class Tracer:
 
     def made_by_interpreter(self, value: ExceptionValue) -> NoReturn:
         """Begin again, leaving to the interpreter the instruction that raises this exception."""
-        if value.origin >= 0:
+        if value.origin is not None:
             self.give_back(value.origin, value.cls.__name__, "raise")
         self.give_back(value.born, f"an exception of class {value.cls.__name__}")
 
-    def give_back(self, index: int, what: str, kind: str = "rebuild") -> NoReturn:
-        """Begin again with a break at a root instruction whose result cannot be rebuilt."""
-        site = BreakSite(kind, KINDS[kind].reason.format(what=what, type=what), self._frames_at(index))
-        if index < 0 or index in self.marks:
+    def give_back(self, place: Place | None, what: str, kind: str = "rebuild") -> NoReturn:
+        """Begin again with a break at an instruction whose result cannot be rebuilt."""
+        if place is None or place in self.marks:
             raise CannotRebuild(what)
-        self.marks[index] = site
+        code, index = self._codes[place[:-1]], place[-1]
+        frames = [(code.original, code.instructions[index])]
+        self.marks[place] = BreakSite(kind, KINDS[kind].reason.format(what=what, type=what), frames)
         raise Restart
-
-    def _frames_at(self, index: int) -> list[tuple[types.CodeType, Instruction]]:
-        assert self.root is not None
-        code = self.root.code
-        return [(code.original, code.instructions[max(index, 0)])]
 
     def check_abandoned(self) -> None:
         """Generators that are dropped half-way close at once in eager Python: such ones are made by the interpreter."""
@@ -423,47 +458,61 @@ class Tracer:
 
     def enter_operation(self) -> None:
         """An operation is about to run on fake tensors: its in-place effect on them cannot be taken back."""
-        self._operation_run = True
+        self._n_run += 1
 
-    def before_root_instruction(self, frame: Frame, i: Instruction) -> None:
-        """Leave off where a mark says so; remember the state before the instruction."""
-        self.here = i.index
-        if i.index in self.marks:
-            raise LeaveOff(i.index, False, self.marks[i.index])
-        if i.opname == "FOR_ITER" and i.index in self.loops.in_place:
-            raise LeaveOff(i.index, False, None)
+    def before_instruction(self, frame: Frame, resumable: Resumable, i: Instruction) -> None:
+        """Leave off where a mark says so; remember the state before the instruction of a resumable frame."""
+        place = self.here = resumable.place(i)
+        self.is_direct = False
+        if place in self.marks:
+            raise LeaveOff(frame, i.index, False, self.marks[place])
+        if i.opname == "FOR_ITER" and i.index in resumable.loops.in_place:
+            raise LeaveOff(frame, i.index, False, resumable.loops.too_long.get(i.index))
         if frame.code.is_generator and i.opname in GENERATOR_EXITS:
-            self._leave_generator(frame.code, i)
-        if self._started and self.limits.break_at and self.limits.break_at(frame.code, i.index):
-            raise LeaveOff(i.index, False, BreakSite("forced", KINDS["forced"].reason, self.sites()))
+            self._leave_generator(frame, resumable, i)
+        if self._started and self._is_forced(frame.code, i.index):
+            self._keep_loops_in_place(frame)
+            raise LeaveOff(frame, i.index, False, BreakSite("forced", KINDS["forced"].reason, self.sites()))
         self._started = True
-        self._operation_run = False
-        self._snapshot = (list(frame.stack), self.changes, len(self.graph.graph.nodes))
+        resumable.stack = list(frame.stack)
+        resumable.before = self._progress()
 
-    def _leave_generator(self, code: Code, i: Instruction) -> NoReturn:
+    def _is_forced(self, code: Code, index: int) -> bool:
+        return self.limits.break_at is not None and index >= code.start and self.limits.break_at(code, index)
+
+    def _progress(self) -> tuple[int, int, int]:
+        return self.changes, len(self.graph.graph.nodes), self._n_run
+
+    def _leave_generator(self, frame: Frame, resumable: Resumable, i: Instruction) -> NoReturn:
         """Leave off where a generator's frame is suspended or ends; loops around a yield are in place."""
-        if i.opname != "RETURN_VALUE":
-            self._keep_in_place(code, i.index)
-        raise LeaveOff(i.index, False, None)
+        if i.opname != "RETURN_VALUE" and self._keep_in_place(frame, i.index):
+            raise Restart
+        raise LeaveOff(frame, i.index, False, None)
 
-    def root_broke(self, frame: Frame, i: Instruction, broke: GraphBreak) -> NoReturn:
-        """A break belongs to this root instruction: leave off before it, from a clean state."""
+    def broke(self, frame: Frame, resumable: Resumable, i: Instruction, broke: GraphBreak) -> None:
+        """Leave off before an instruction that broke, from a clean state; nothing if that is for the caller."""
         site: BreakSite = broke.site  # type: ignore[attr-defined]
-        self._keep_loops_in_place(frame.code, i.index)
-        stack, changes, n_nodes = self._snapshot
-        untouched = self.changes == changes and len(self.graph.graph.nodes) == n_nodes and not self._operation_run
-        if untouched:
-            frame.stack[:] = stack
-            raise LeaveOff(i.index, False, site)
-        self.marks[i.index] = site
+        if site.kind == "skip-frame" and frame is not self.root and len(site.frames) == len(self.frames):
+            return
+        if site.kind == "budget":
+            resumable.loops.too_long.update((loop.header, site) for loop in frame.code.enclosing_loops(i.index))
+        self._keep_loops_in_place(frame)
+        if resumable.before == self._progress():
+            frame.stack[:] = resumable.stack
+            raise LeaveOff(frame, i.index, False, site)
+        self.marks[resumable.place(i)] = site
         raise Restart
 
     def root_raised(self, frame: Frame, i: Instruction, raised: Raised) -> NoReturn:
         """An exception leaves the function: the interpreter raises it."""
-        cls = raised.value.cls
+        assert frame.resumable is not None
+        cls, origin = raised.value.cls, raised.value.origin
+        if origin is not None and origin != frame.resumable.place(i):
+            self.give_back(origin, cls.__name__, "raise")
         broke = GraphBreak(KINDS["raise"], KINDS["raise"].reason.format(type=cls.__name__))
         self.locate(broke)
-        self.root_broke(frame, i, broke)
+        self.broke(frame, frame.resumable, i, broke)
+        raise AssertionError("a raise in the frame at the gate is left to the interpreter")
 
     def locate(self, broke: GraphBreak) -> None:
         """Note the captured frames at which a break happened, where it happened first."""
@@ -502,30 +551,40 @@ class Tracer:
         """A jump back to a loop's header."""
         if frame.code.instructions[header].opname == "FOR_ITER":
             return
-        if frame is self.root and header in self.loops.in_place:
-            raise LeaveOff(header, True, None)
+        if frame.resumable is not None and header in frame.resumable.loops.in_place:
+            raise LeaveOff(frame, header, True, None)
         self._count_iteration(frame, header)
 
     def _count_iteration(self, frame: Frame, header: int) -> None:
         key = (id(frame), header)
         count = self._iterations[key] = self._iterations.get(key, 0) + 1
-        if frame is self.root:
-            self._entered.add(header)
+        if frame.resumable is not None:
+            frame.resumable.entered.add(header)
         if count <= self.limits.unroll or self.limits.fullgraph:
             return
-        if frame is not self.root:
+        if frame.resumable is None:
             graph_break("loop", why=f"it has more than {self.limits.unroll} iterations")
-        self.loops.in_place.add(header)
+        frame.resumable.loops.in_place.add(header)
         raise Restart
 
-    def _keep_loops_in_place(self, code: Code, index: int) -> None:
-        """A break inside loops that this segment entered: their iterations are compiled one by one."""
-        if not self.limits.fullgraph:
-            self._keep_in_place(code, index)
-
-    def _keep_in_place(self, code: Code, index: int) -> None:
-        around = [loop.header for loop in code.enclosing_loops(index)]
-        entered = [h for h in around if h in self._entered and h not in self.loops.in_place]
-        self.loops.in_place.update(around)
-        if entered:
+    def _keep_loops_in_place(self, frame: Frame) -> None:
+        """A break inside loops that this segment entered, of any frame: iterations are compiled one by one."""
+        if self.limits.fullgraph:
+            return
+        begin_again = False
+        inner: Frame | None = frame
+        while inner is not None:
+            assert inner.current is not None
+            begin_again |= self._keep_in_place(inner, inner.current.index)
+            inner = inner.caller
+        if begin_again:
             raise Restart
+
+    def _keep_in_place(self, frame: Frame, index: int) -> bool:
+        """Keep the loops around an instruction in place; whether this segment has unrolled one of them."""
+        assert frame.resumable is not None
+        loops = frame.resumable.loops
+        around = [loop.header for loop in frame.code.enclosing_loops(index)]
+        entered = [h for h in around if h in frame.resumable.entered and h not in loops.in_place]
+        loops.in_place.update(around)
+        return bool(entered)

@@ -12,7 +12,7 @@ import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,7 +22,9 @@ from segue.backends.registry import Backend
 from segue.capture import (
     GENERATOR_EXITS,
     BreakSite,
+    Caller,
     Captured,
+    Exit,
     Limits,
     LoopFacts,
     Request,
@@ -40,7 +42,8 @@ from segue.errors import (
 from segue.frames.code import Code
 from segue.frames.filter import is_import, is_left_alone, is_of_torch
 from segue.frames.history import GateHistory, SymbolicFacts
-from segue.frames.state import FunctionState
+from segue.frames.rewrite import Where
+from segue.frames.state import Context, FunctionState
 from segue.frames.transaction import PartialRun, transactional
 from segue.guards.program import describe
 from segue.report.events import Event, EventLog, Place
@@ -61,12 +64,11 @@ class FunctionUnderWay(FunctionState):
 
     def __init__(self, code: types.CodeType) -> None:
         super().__init__(code)
-        self.loops = LoopFacts()
-        self.histories: dict[int, GateHistory] = {}
+        self.histories: dict[_core.Gate, GateHistory] = {}
 
     def history(self, gate: _core.Gate) -> GateHistory:
         """The history of one of the function's gates."""
-        return self.histories.setdefault(-1 if gate is self.entry else gate.index, GateHistory())
+        return self.histories.setdefault(gate, GateHistory())
 
 
 class Compiler:
@@ -83,6 +85,8 @@ class Compiler:
         self.log = EventLog()
         self.meters: list[tuple[_core.Meter, int]] = []
         self._states: dict[int, FunctionUnderWay] = {}
+        self._loops: dict[int, LoopFacts] = {}
+        self._contexts: dict[tuple[Context | None, FunctionUnderWay, int], Context] = {}
         self._skipped: set[types.CodeType] = set()
         self._logged: set[str] = set()
         self._noted: set[int] = set()
@@ -91,6 +95,8 @@ class Compiler:
     def reset(self) -> None:
         """Forget all that was compiled; the events stay."""
         self._states.clear()
+        self._loops.clear()
+        self._contexts.clear()
         self._skipped.clear()
         self._logged.clear()
         self.meters.clear()
@@ -117,11 +123,7 @@ class Compiler:
         if _FRAME_ACCESS.intersection(code.co_names):
             self._note_skip(code, "frame-access", f"{code.co_qualname} asks for its own frame object")
             return None
-        state = self._states.get(id(code))
-        if state is None:
-            state = self._states.setdefault(id(code), FunctionUnderWay(code))
-            state.refresh()
-        return state
+        return self._state_of(code)
 
     def _note_skip(self, code: types.CodeType, kind: str, reason: str) -> None:
         """Record, once, that a function's own frame runs in the interpreter."""
@@ -146,6 +148,7 @@ class Compiler:
         function: types.FunctionType,
         locals: tuple[Any, ...],
         stack: tuple[Any, ...],
+        callers: Sequence[LiveCaller] = (),
     ) -> _core.Segment | None:
         """Capture a segment for the state at a gate; None to go on in the interpreter."""
         if stance.current() == "eager_on_recompile":
@@ -157,7 +160,7 @@ class Compiler:
             with _capturing, markers.dynamo_off():
                 if len(gate.segments) != known:
                     return None  # another thread has captured here meanwhile: this call is interpreted
-                return self._add_segment(state, gate, function, locals, stack)
+                return self._add_segment(state, gate, function, locals, stack, callers)
         except (GraphBreakError, RecompileError, RecompileLimitWarning):
             raise
         except Exception as e:
@@ -173,11 +176,14 @@ class Compiler:
         function: types.FunctionType,
         locals: tuple[Any, ...],
         stack: tuple[Any, ...],
+        live_callers: Sequence[LiveCaller],
     ) -> _core.Segment | None:
         history = state.history(gate)
         if self._is_exhausted(state, gate, history, locals):
             return None
         token = _core.global_state()
+        callers = _callers(gate, live_callers)
+        frames = [(state.form, gate.index), *((caller.code, caller.index + 1) for caller in callers)]
         captured = capture(
             Request(
                 code=state.form,
@@ -187,8 +193,10 @@ class Compiler:
                 stack=stack,
                 handled=sys.exception(),
                 limits=self._limits(),
-                loops=state.loops,
-                symbolic=SymbolicFacts(state.form, gate.index, state.loops, history),
+                loops_of=self._loops_of,
+                symbolic=SymbolicFacts([(code, index, self._loops_of(code)) for code, index in frames], history),
+                can_resume=self._can_resume,
+                callers=callers,
             )
         )
         self._report(state, gate, history, captured)
@@ -199,7 +207,6 @@ class Compiler:
                 return None
         history.facts.update(captured.guarded_facts)
         segment = self._build(state, gate, captured, token)
-        state.refresh()
         gate.segments = [*gate.segments, segment]
         history.names[segment] = captured.names
         if captured.graph is None:
@@ -207,6 +214,26 @@ class Compiler:
             return None
         history.n_graphs += 1
         return segment
+
+    def _state_of(self, code: types.CodeType) -> FunctionUnderWay:
+        """The state of a function, made if there is none yet."""
+        state = self._states.get(id(code))
+        if state is None:
+            state = self._states.setdefault(id(code), FunctionUnderWay(code))
+            state.refresh()
+        return state
+
+    def _loops_of(self, code: Code) -> LoopFacts:
+        return self._loops.setdefault(id(code.original), LoopFacts())
+
+    def _can_resume(self, code: types.CodeType, function: types.FunctionType | None) -> bool:
+        """Whether a segment may leave off in the middle of a function that it calls."""
+        if code.co_filename.startswith(_OWN_FOLDER) or is_import(code) or markers.is_torch_wrapper(code):
+            return False
+        if function is not None and markers.is_skipped(function):
+            return False
+        is_known = id(code) in map(id, self._skipped) or _FRAME_ACCESS.intersection(code.co_names)
+        return not is_known and not Code.of(code).has_generator
 
     def _limits(self) -> Limits:
         return Limits(
@@ -255,15 +282,12 @@ class Compiler:
 
     def _build(self, state: FunctionUnderWay, gate: _core.Gate, captured: Captured, token: Any) -> _core.Segment:
         place = captured.exit
-        if place is not None:
-            if place.at_gate:
-                state.add_gates([place.index])
-            else:
-                state.add_gates(i for i in state.form.successors(place.index) if _is_open_place(state.form, i))
         steps = [("global_state", token), *captured.prologue]
         if captured.graph is None:
+            if place is not None:
+                self._add_gates(_state_at(gate, place.level), place.index, place.where)
             return _core.Segment(steps, _core.Segment.STAY, captured.n_registers)
-        exit = _core.Segment.RETURN if place is None else state.exit_id(place.index, place.at_gate)
+        exit = _core.Segment.RETURN if place is None else self._exit(gate, place, steps)
         compiled = self._compile_graph(captured, Place.of(state.code, state.form.instructions[gate.index].position))
         meter = _core.Meter()
         self.meters.append((meter, captured.n_operations))
@@ -274,7 +298,41 @@ class Compiler:
             *captured.epilogue,
         ]
         failed = self._failure_policy(state, gate.index)
-        return _core.Segment(steps, exit, captured.n_registers + 1, failed)
+        return _core.Segment(steps, exit, captured.n_registers + 1, failed, captured.level)
+
+    def _exit(self, gate: _core.Gate, place: Exit, steps: list[Any]) -> int:
+        """The number of an exit; the suspended calls among the constants become the points to resume them at."""
+        state = caller = _state_at(gate, place.level)
+        context = None if gate.context is None else gate.context.up(place.level)
+        exit = self._open(state, place.index, place.where)
+        points: dict[int, Any] = {}
+        for suspension in place.suspended:
+            context = self._context(context, caller, suspension.call)
+            caller = self._state_of(suspension.code.original)
+            number = self._open(caller, suspension.index, suspension.where)
+            points[id(suspension)] = (caller, number, context, suspension.below)
+        for i, step in enumerate(steps):
+            if step[0] == "const" and id(step[2]) in points:
+                steps[i] = ("const", step[1], points[id(step[2])])
+        return exit
+
+    def _open(self, state: FunctionUnderWay, index: int, where: Where) -> int:
+        """The number of an exit of a function, with gates where the interpreter comes to next."""
+        self._add_gates(state, index, where)
+        number = state.exit_id(index, where)
+        state.refresh()
+        return number
+
+    def _add_gates(self, state: FunctionUnderWay, index: int, where: Where) -> None:
+        if where == "gate":
+            state.add_gates([index])
+        else:
+            state.add_gates(i for i in state.form.successors(index) if _is_open_place(state.form, i))
+        state.refresh()
+
+    def _context(self, parent: Context | None, state: FunctionUnderWay, index: int) -> Context:
+        key = (parent, state, index)
+        return self._contexts.setdefault(key, Context(*key))
 
     def _failure_policy(self, state: FunctionUnderWay, gate_index: int) -> Callable[[_core.Segment, Exception], bool]:
         """What to do when a graph raises: run the user's code from the gate, which raises in the user's line."""
@@ -350,7 +408,7 @@ class Compiler:
         """Run a function in the interpreter from now on."""
         self._skipped.add(state.code)
         state.entry = _closed_gate(state)
-        for gate in state.gates.values():
+        for gate in state.every_gate():
             gate.segments = []
             gate.is_open = False
         _core.forget_answers()
@@ -374,6 +432,29 @@ class Compiler:
             )
         gate.is_open = False
         gate.backoff = 16
+
+
+LiveCaller = tuple[types.FunctionType, tuple[Any, ...], tuple[Any, ...]]
+"""Function, locals and stack of a frame that waits for a continuation."""
+
+
+def _state_at(gate: _core.Gate, level: int) -> FunctionUnderWay:
+    """The state of the function at a gate, or of its `level`th caller."""
+    state = gate.state if level == 0 else gate.context.up(level - 1).state
+    assert isinstance(state, FunctionUnderWay)
+    return state
+
+
+def _callers(gate: _core.Gate, live: Sequence[LiveCaller]) -> list[Caller]:
+    """The callers that a segment from a gate may run on in, innermost first."""
+    context: Context | None = gate.context
+    found = []
+    for function, locals, stack in live:
+        if context is None:
+            break
+        found.append(Caller(context.state.form, context.index, function, locals, stack))
+        context = context.parent
+    return found
 
 
 def _is_compiled(code: Code) -> bool:

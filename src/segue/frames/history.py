@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,9 +29,12 @@ class GateHistory:
 class SymbolicFacts:
     """Which numbers and strings are symbolic at a gate: those that a loop in place delivers, and those that changed."""
 
-    def __init__(self, code: Code, index: int, loops: LoopFacts, history: GateHistory) -> None:
+    def __init__(self, frames: Iterable[tuple[Code, int, LoopFacts]], history: GateHistory) -> None:
+        """`frames`: where each stands, the one at the gate first, then its callers."""
         self._history = history
-        self._delivered = _delivered_by_loops(code, index, loops.in_place)
+        self._delivered: set[Source] = set()
+        for level, (code, index, loops) in enumerate(frames):
+            self._delivered |= _delivered_by_loops(code, index, loops.in_place, level)
 
     def __call__(self, source: Source, value: Any) -> bool:
         known = self._history.facts.get(source, value)
@@ -46,7 +50,7 @@ class SymbolicFacts:
         return type(value) is int and root in self._delivered
 
 
-def _delivered_by_loops(code: Code, index: int, in_place: set[int]) -> set[Source]:
+def _delivered_by_loops(code: Code, index: int, in_place: set[int], level: int) -> set[Source]:
     """Where the items of loops in place are at an instruction: on the stack at first, then in locals."""
     found: set[Source] = set()
     shape = code.shapes[index]
@@ -54,11 +58,11 @@ def _delivered_by_loops(code: Code, index: int, in_place: set[int]) -> set[Sourc
         if loop.header not in in_place or not loop.is_for:
             continue
         if index == loop.header + 1 and shape:
-            found.add(Stack(len(shape) - 1))
+            found.add(Stack(len(shape) - 1, level))
         following = loop.header + 1
         while code.instructions[following].opname in ("STORE_FAST", "UNPACK_SEQUENCE"):
             i = code.instructions[following]
             if i.opname == "STORE_FAST":
-                found.add(Local(i.arg, str(i.argval)))
+                found.add(Local(i.arg, str(i.argval), level))
             following += 1
     return found

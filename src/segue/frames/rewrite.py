@@ -10,6 +10,10 @@ The layout of a version:
     switch          unpacks the tuple and selects by its pad number               outside every
     pads            put the exit's stack in place and jump to its instruction     exception range)
 
+An exit inside a call has a pad that makes the call once more, of a continuation, in the exception
+range and at the line of the original call. What it returns is the call's result; TRANSFER is passed
+on, for a caller further out.
+
 A value of lasti on the stack of an exception handler is passed on as it is, although it counts the
 code units of the version that raised. Versions only grow, so it stays a valid offset, and CPython
 uses it for nothing but the `f_lineno` of the frame after RERAISE; tracebacks hold their own lines.
@@ -25,10 +29,18 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import TypedDict
+from typing import Literal, TypedDict
+
+from segue import _core
 
 from .code import Code, Handler, Instruction
 from .cpython311 import Assembler, Position
+
+
+Where = Literal["past", "gate", "call"]
+
+CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
+"""Instructions whose result is what the function that they call returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +49,26 @@ class Exit:
 
     Attributes:
         index: the instruction to go on with.
-        at_gate: whether control goes to the gate before the instruction, or past it.
+        where: "gate", the gate before the instruction; "past", the instruction itself; "call", inside
+            the call that the instruction makes, which a continuation on top of the stack goes on with.
     """
 
     index: int
-    at_gate: bool
+    where: Where = "past"
 
     def __str__(self) -> str:
-        return f"{'gate' if self.at_gate else 'past'} {self.index}"
+        return f"{self.where} {self.index}"
 
     def check(self, code: Code) -> None:
         """Raise ValueError unless control can be handed back there."""
         check_place(code, self.index)
+        if self.where == "call" and code.instructions[self.index].opname not in CALLS:
+            raise ValueError(f"instruction {self.index} of {code.name} is no call")
+
+    def shape(self, code: Code) -> tuple[bool, ...]:
+        """The stack that the pad puts in place, without a continuation: True for a value, False for NULL."""
+        shape = code.shapes[self.index + 1 if self.where == "call" else self.index] or ()
+        return shape[:-1] if self.where == "call" else shape
 
 
 def check_place(code: Code, index: int) -> None:
@@ -85,17 +105,18 @@ def build_version(code: Code, gates: Mapping[int, object], exits: Sequence[Exit]
         check_place(code, index)
     for exit in exits:
         exit.check(code)
-        if exit.at_gate and exit.index not in gates:
+        if exit.where == "gate" and exit.index not in gates:
             raise ValueError(f"exit to the gate at {exit.index} of {code.name}: there is no gate")
     return _Rewriter(code, gates, exits).build(landing)
 
 
 _CALL_OVERHEAD = 2  # stack slots that calling a landing or a crossing takes: NULL and the callable
+_CONTINUATION_DEPTH = 3  # the result of a continuation, the result again, TRANSFER
 _SWITCH_DEPTH = 4  # payload, pad number, pad number again, a number to compare with
 _LESS = 0  # COMPARE_OP's argument for <
 
 
-class _Where(TypedDict):
+class _At(TypedDict):
     position: Position
     handler: Handler | None
 
@@ -153,14 +174,15 @@ class _Rewriter:
         code = self.code
         if code.is_generator:
             return max(code.stack_size + _CALL_OVERHEAD, _SWITCH_DEPTH)
-        deepest = max((self._depth(exit.index) for exit in self.exits), default=0)
+        inside = [len(e.shape(code)) + _CONTINUATION_DEPTH for e in self.exits if e.where == "call"]
+        deepest = max((*(len(e.shape(code)) for e in self.exits), *inside), default=0)
         return max(code.stack_size, self.deepest + _CALL_OVERHEAD, deepest, _SWITCH_DEPTH)
 
     # --- parts of the layout --------------------------------------------------------------------
 
     def _leave_if_asked(self, callee: object, depth: int, position: Position, handler: Handler | None) -> None:
         """Call a landing or crossing; on a tuple, go to the ladder with it on top of the stack."""
-        where: _Where = {"position": position, "handler": handler}
+        where: _At = {"position": position, "handler": handler}
         emit = self.assembler.emit
         emit("PUSH_NULL", **where)
         emit("LOAD_CONST", self._const(callee), **where)
@@ -198,7 +220,9 @@ class _Rewriter:
             self._emit("YIELD_VALUE" if self.code.is_generator else "RETURN_VALUE")
             return
         exit = self.exits[number]
-        shape = self.code.shapes[exit.index] or ()
+        shape = exit.shape(self.code)
+        if exit.where == "call":
+            shape = (*shape, True)
         if shape:
             self._emit("UNPACK_SEQUENCE", len(shape))
         else:
@@ -206,9 +230,28 @@ class _Rewriter:
         for place, has_value in enumerate(shape):
             if not has_value:
                 self._null(len(shape) - place)
-        target = exit.index if exit.at_gate else self._past(exit.index)
+        if exit.where == "call":
+            self._call_again(exit.index)
+            return
+        target = exit.index if exit.where == "gate" else self._past(exit.index)
         # Nothing may be raised here, outside the exception ranges: no interrupt is served.
         self._emit("JUMP_BACKWARD_NO_INTERRUPT", target=target)
+
+    def _call_again(self, index: int) -> None:
+        """Make the call of instruction `index`, of the continuation on top of the stack."""
+        instruction = self.code.instructions[index]
+        where: _At = {"position": instruction.position, "handler": instruction.handler}
+        passed_on = self.next_label
+        self.next_label += 1
+        for opname, arg in (("PUSH_NULL", 0), ("SWAP", 2), ("PRECALL", 0), ("CALL", 0)):
+            self.assembler.emit(opname, arg, **where)
+        self._emit("COPY", 1)
+        self._emit("LOAD_CONST", self._const(_core.TRANSFER))
+        self._emit("IS_OP", 0)
+        self._emit("POP_JUMP_IF_TRUE", target=passed_on)
+        self._emit("JUMP_BACKWARD_NO_INTERRUPT", target=index + 1)
+        self.assembler.place(passed_on)
+        self._emit("RETURN_VALUE")  # the frame drops the rest of its stack
 
     def _null(self, from_top: int) -> None:
         """Replace the value at a stack place (1 is the top) by NULL."""
@@ -223,7 +266,7 @@ class _Rewriter:
 
     def _instruction(self, instruction: Instruction) -> None:
         """Emit an instruction of the normal form in CPython's own encoding."""
-        where: _Where = {"position": instruction.position, "handler": instruction.handler}
+        where: _At = {"position": instruction.position, "handler": instruction.handler}
         emit = self.assembler.emit
         if instruction.kwnames:
             emit("KW_NAMES", self._const(instruction.kwnames), **where)

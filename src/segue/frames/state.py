@@ -4,14 +4,46 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from types import CodeType
 
 from segue import _core
 
 from .code import Code
-from .rewrite import Exit, build_version, check_place
+from .rewrite import Exit, Where, build_version, check_place
 
 __all__ = ["Exit", "FunctionState"]
+
+
+MAX_CONTEXTS = 32
+"""How many contexts of one gate have segments of their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """The calls of compiled functions inside which a frame was resumed.
+
+    Attributes:
+        parent: the context of the calling frame, None if that is no continuation.
+        state: the calling function.
+        index: the call, an instruction of the calling function.
+    """
+
+    parent: Context | None
+    state: FunctionState
+    index: int
+
+    def up(self, level: int) -> Context | None:
+        """The context of the `level`th caller; 0 is this one."""
+        found: Context | None = self
+        for _ in range(level):
+            assert found is not None
+            found = found.parent
+        return found
+
+    def __str__(self) -> str:
+        here = f"{self.state.form.name}:{self.index}"
+        return here if self.parent is None else f"{self.parent} > {here}"
 
 
 class FunctionState(_core.State):
@@ -33,7 +65,7 @@ class FunctionState(_core.State):
     Example:
         state = FunctionState(function.__code__)
         state.add_gates([12])
-        number = state.exit_id(11, at_gate=False)
+        number = state.exit_id(11)
         state.refresh()
     """
 
@@ -67,22 +99,33 @@ class FunctionState(_core.State):
                 self.gates.setdefault(index, _core.Gate(self, index, depth))
                 self._is_stale = True
 
-    def exit_id(self, index: int, at_gate: bool) -> int:
+    def gate_in(self, gate: _core.Gate, context: Context) -> _core.Gate:
+        """The gate at the same place inside the calls of a context; past `MAX_CONTEXTS` the common one."""
+        if len(gate.contexts or ()) >= MAX_CONTEXTS:
+            return gate
+        return _core.Gate(self, gate.index, gate.depth, context)
+
+    def every_gate(self) -> list[_core.Gate]:
+        """The gates in the body, with those of contexts."""
+        found = list(self.gates.values())
+        return found + [inner for gate in found for inner in (gate.contexts or {}).values() if inner is not gate]
+
+    def exit_id(self, index: int, where: Where = "past") -> int:
         """The number of an exit, made if there is none yet.
 
         Args:
             index: the instruction to go on with.
-            at_gate: go to the gate before it, which must exist, rather than past it.
+            where: see `Exit`; a gate must exist.
 
         Raises:
             ValueError: control cannot be handed back there.
         """
-        wanted = Exit(index, at_gate)
+        wanted = Exit(index, where)
         number = self._numbers.get(wanted)
         if number is not None:
             return number
         wanted.check(self.form)
-        if at_gate and index not in self.gates:
+        if where == "gate" and index not in self.gates:
             raise ValueError(f"exit to the gate at {index} of {self.form.name}: there is no gate")
         with self._lock:
             number = self._numbers.setdefault(wanted, len(self.exits))
@@ -96,7 +139,7 @@ class FunctionState(_core.State):
 
         The core asks when a frame of an older version is to go on in the newest one.
         """
-        number = self.exit_id(index, at_gate=False)
+        number = self.exit_id(index)
         self.refresh()
         return number
 
@@ -127,6 +170,8 @@ class FunctionState(_core.State):
         for index, gate in sorted(self.gates.items()):
             where = f"line {self._line(index)}, depth {gate.depth}"
             lines.append(f"  gate {index} ({where}): {_gate_text(gate)}")
+            for context, inner in (gate.contexts or {}).items():
+                lines.append(f"    inside {context}: {_gate_text(inner)}")
         for number, exit in enumerate(self.exits):
             lines.append(f"  exit {number}: {exit} (line {self._line(exit.index)})")
         return "\n".join(lines)

@@ -48,13 +48,14 @@ class Source:
 
 @source_class
 class Local(Source):
-    """A slot of the frame's localsplus."""
+    """A slot of the frame's localsplus, or of the `level`th caller's."""
 
     slot: int
     name: str
+    level: int = 0
 
     def step(self, dst: int, base: int) -> Step:
-        return ("local", dst, self.slot)
+        return ("caller_local", dst, self.level, self.slot) if self.level else ("local", dst, self.slot)
 
     def __str__(self) -> str:
         return self.name
@@ -62,12 +63,13 @@ class Local(Source):
 
 @source_class
 class Stack(Source):
-    """A slot of the frame's value stack, counted from the bottom."""
+    """A slot of the frame's value stack, or of the `level`th caller's, counted from the bottom."""
 
     slot: int
+    level: int = 0
 
     def step(self, dst: int, base: int) -> Step:
-        return ("stack", dst, self.slot)
+        return ("caller_stack", dst, self.level, self.slot) if self.level else ("stack", dst, self.slot)
 
     def __str__(self) -> str:
         return f"stack[{self.slot}]"
@@ -96,6 +98,19 @@ class Globals(Source):
 
     def __str__(self) -> str:
         return "globals()"
+
+
+@source_class
+class Running(Source):
+    """The running function itself, or that of the `level`th caller."""
+
+    level: int = 0
+
+    def step(self, dst: int, base: int) -> Step:
+        return ("caller_function", dst, self.level) if self.level else ("function", dst)
+
+    def __str__(self) -> str:
+        return "function"
 
 
 class Pinned(Source):

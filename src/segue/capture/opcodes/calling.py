@@ -26,6 +26,7 @@ def call(tr: Tracer, frame: Frame, i: Instruction) -> None:
         callee = below
     n_positional = len(args) - len(i.kwnames)
     kwargs = dict(zip(i.kwnames, args[n_positional:], strict=True))
+    tr.is_direct = True
     frame.push(tr.call(callee, args[:n_positional], kwargs))
 
 
@@ -39,6 +40,7 @@ def call_function_ex(tr: Tracer, frame: Frame, i: Instruction) -> None:
     args = tr.unpack(frame.pop())
     callee = frame.pop()
     frame.pop()
+    tr.is_direct = True
     frame.push(tr.call(callee, list(args), kwargs))
 
 

@@ -81,6 +81,8 @@ def return_value(tr: Tracer, frame: Frame, i: Instruction) -> int:
     """(value -- )"""
     from segue.capture.frame import RETURNED
 
+    if frame.level is not None and tr.outer_codes:
+        tr.dropping_locals(frame)
     frame.result = frame.pop()
     return RETURNED
 

@@ -106,8 +106,9 @@ def _cell(frame: Frame, i: Instruction) -> CellValue:
 
 
 def _unbound(tr: Tracer, frame: Frame, i: Instruction) -> NoReturn:
-    if frame is tr.root and i.arg in tr.unbound:
-        tr.program.check_plain("unbound", i.arg)
+    if (frame.level, i.arg) in tr.unbound:
+        step = ("caller_unbound", frame.level, i.arg) if frame.level else ("unbound", i.arg)
+        tr.program.check_plain(*step)
     tr.raise_error(
         UnboundLocalError, f"cannot access local variable '{i.argval}' where it is not associated with a value"
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from segue.capture.breaks import graph_break
 
 if TYPE_CHECKING:
+    from segue.capture.leaving import Place
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
     from segue.guards.source import Source
@@ -23,12 +24,12 @@ class Value:
     """Base of all kinds.
 
     `source` is where the object stands in the state at the gate (None for what capture made); `real` is that object.
-    `born` is the root instruction that made the value: where to break if it can not be rebuilt.
+    `born` is the instruction that made the value: where to break if it can not be rebuilt.
     """
 
     source: Source | None = None
     real: Any = MISSING
-    born: int = -1
+    born: Place | None = None
 
     def python_type(self, tr: Tracer) -> type:
         """The value's exact type."""

@@ -9,6 +9,7 @@ from segue.capture.values.base import NULL, Value
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
+    from segue.capture.leaving import Place
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
     from segue.capture.values.object import ExceptionValue
@@ -19,7 +20,7 @@ class IteratorValue(Value):
 
     kind: type = type(iter([]))
 
-    def __init__(self, born: int) -> None:
+    def __init__(self, born: Place | None) -> None:
         self.born = born
 
     def python_type(self, tr: Tracer) -> type:
@@ -38,7 +39,7 @@ class IteratorValue(Value):
 class SequenceIterator(IteratorValue):
     """Over a list, tuple, range or string, by position."""
 
-    def __init__(self, sequence: Value, born: int, transient: bool = False) -> None:
+    def __init__(self, sequence: Value, born: Place | None, transient: bool = False) -> None:
         super().__init__(born)
         self.sequence = sequence
         self.position = 0
@@ -81,7 +82,7 @@ class ViewIterator(IteratorValue):
 
     kind: type = type(iter(dict[int, int]().keys()))
 
-    def __init__(self, view: Value, items: list[Value], born: int) -> None:
+    def __init__(self, view: Value, items: list[Value], born: Place | None) -> None:
         super().__init__(born)
         self.view = view
         self.items = items
@@ -106,7 +107,9 @@ class CombinedIterator(IteratorValue):
     `step` gives the next value or None; as long as nothing was taken the object can be rebuilt by calling the type.
     """
 
-    def __init__(self, kind: type, args: list[Value], kwargs: dict[str, Value], body: Value, born: int) -> None:
+    def __init__(
+        self, kind: type, args: list[Value], kwargs: dict[str, Value], body: Value, born: Place | None
+    ) -> None:
         super().__init__(born)
         self.kind = kind
         self.args = args
@@ -128,7 +131,7 @@ class CombinedIterator(IteratorValue):
 class GeneratorValue(IteratorValue):
     """A generator of an inlined function: a suspended frame."""
 
-    def __init__(self, frame: Frame, born: int) -> None:
+    def __init__(self, frame: Frame, born: Place | None) -> None:
         super().__init__(born)
         self.frame = frame
         self.started = False

@@ -11,6 +11,7 @@ from segue.capture.values.mapping import DictValue
 from segue.guards.source import Attr, InstanceDict, Slot
 
 if TYPE_CHECKING:
+    from segue.capture.leaving import Place
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
     from segue.guards.source import Source
@@ -161,13 +162,13 @@ class ObjectValue(Value):
 
 
 class ExceptionValue(ObjectValue):
-    """An exception of the program; `origin` is the root instruction at which it was raised, -1 if it was not."""
+    """An exception of the program; `origin` is where it was raised, None if it was not."""
 
     def __init__(self, cls: type, args: list[Value], source: Source | None = None, real: Any = MISSING) -> None:
         super().__init__(cls, source, real)
         self.args = args
         self.cause: Value | None = None
-        self.origin = -1
+        self.origin: Place | None = None
 
     def __repr__(self) -> str:
         return f"Exception({self.cls.__name__}, {self.args})"
@@ -184,7 +185,7 @@ class ExceptionValue(ObjectValue):
         tr.made_by_interpreter(self)
 
     def rebuild(self, to: Rebuilder) -> int:
-        if self.origin >= 0:  # raised during capture: only a raise by the interpreter gives it its traceback
+        if self.origin is not None:  # raised during capture: only a raise by the interpreter gives it its traceback
             to.impossible(self)
         if self.source is not None:
             return to.program.fetch(self.source)
