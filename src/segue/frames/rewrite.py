@@ -36,7 +36,6 @@ from segue import _core
 from .code import Code, Handler, Instruction
 from .cpython311 import Assembler, Position
 
-
 Where = Literal["past", "gate", "call"]
 
 CALLS = frozenset({"CALL", "CALL_FUNCTION_EX"})
