@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import sysconfig
 import time
 import warnings
 from collections import Counter
@@ -23,6 +24,7 @@ from torch._dynamo.utils import counters
 import segue
 
 NEW_TOKENS = 10
+STANDARD_LIBRARY = sysconfig.get_path("stdlib") + "/"
 BREAK_KINDS = ("break", "skip", "limit", "failure")
 
 
@@ -193,8 +195,8 @@ def told(event: Any) -> str:
 
 
 def short_path(file: str) -> str:
-    """A file's path without the folder of all packages."""
-    return file.rpartition("site-packages/")[2]
+    """A file's path without the folder of all packages or of the standard library."""
+    return file.rpartition("site-packages/")[2].removeprefix(STANDARD_LIBRARY)
 
 
 def by_dynamo(subject: Subject, expected: Any, captures: int) -> Capture:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import re
 import sys
 import time
@@ -46,6 +47,7 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
     """Measure each model in a process of its own."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["model_run"])
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # where the server looks for what it is to load
     mode = "generate" if given.generate else "forward"
     for name in given.only:
         receiver, sender = context.Pipe(duplex=False)

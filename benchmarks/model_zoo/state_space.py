@@ -95,7 +95,7 @@ _MODELS: dict[str, tuple[str, Settings]] = {
     ),
     "xlstm": (
         "xLSTMForCausalLM",
-        {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_heads": 4, "qk_dim_factor": 1.0},
+        {"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 2, "num_heads": 4, "qk_dim_factor": 1.0},
     ),
     "zamba": (
         "ZambaForCausalLM",
