@@ -81,7 +81,9 @@ def load() -> None:
         dunders,
         library,
         markers,
+        reparametrising,
         torch_state,
         torch_values,
+        transforms,
         types,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from segue.capture.values.base import NULL, Value
+from segue.capture.values.base import NULL, Value, next_serial
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
@@ -21,6 +21,7 @@ class IteratorValue(Value):
 
     def __init__(self, born: int) -> None:
         self.born = born
+        self.serial = next_serial()
 
     def python_type(self, tr: Tracer) -> type:
         return self.kind
@@ -53,7 +54,7 @@ class SequenceIterator(IteratorValue):
         from segue.capture.values.sequence import SequenceValue
 
         sequence = self.sequence
-        tr.changes += 1
+        tr.mutated(self)
         if isinstance(sequence, SequenceValue):
             items = sequence.items(tr)
             if self.position >= len(items):
@@ -88,7 +89,7 @@ class ViewIterator(IteratorValue):
         self.position = 0
 
     def next(self, tr: Tracer) -> Value | None:
-        tr.changes += 1
+        tr.mutated(self)
         if self.position >= len(self.items):
             return None
         self.position += 1
@@ -150,7 +151,7 @@ class GeneratorValue(IteratorValue):
             return None
         if self.running:
             tr.raise_error(ValueError, "generator already executing")
-        tr.changes += 1
+        tr.mutated(self)
         if self.started:
             self.frame.stack.append(value or tr.constant(None))
         self.started = True
@@ -162,7 +163,7 @@ class GeneratorValue(IteratorValue):
             from segue.capture.breaks import Raised
 
             raise Raised(exception)
-        tr.changes += 1
+        tr.mutated(self)
         return self._resume(tr, lambda: self.frame.throw(tr, exception))
 
     def _resume(self, tr: Tracer, run: Callable[[], Value]) -> Value | None:
