@@ -38,9 +38,9 @@ CLASS_NAME = re.compile(r"\b[A-Z]\w*[a-z][A-Z]\w*\b")
 """What differs between reasons that are the same otherwise."""
 
 
-def work(sender: Connection, name: str, mode: str, captures: int) -> None:
+def work(sender: Connection, *task: Any) -> None:
     """The body of a model's process."""
-    sender.send(measure(name, mode, captures))
+    sender.send(measure(*task))
 
 
 def rows(given: argparse.Namespace) -> Iterator[Row]:
@@ -51,7 +51,8 @@ def rows(given: argparse.Namespace) -> Iterator[Row]:
     mode = "generate" if given.generate else "forward"
     for name in given.only:
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(sender, name, mode, given.captures), daemon=True)
+        task = (name, mode, given.captures, not given.no_torch)
+        process = context.Process(target=work, args=(sender, *task), daemon=True)
         process.start()
         sender.close()
         yield received(receiver, process, given.timeout) or Row(
@@ -151,7 +152,7 @@ def breaks(found: Sequence[Row]) -> list[str]:
     for row in found:
         for told in row.segue.breaks:
             reason, _, where = told.partition(" @ ")
-            frames, _, source = where.rpartition(" | ")
+            frames, _, source = where.partition(" | ")
             place = f"{frames.partition(' < ')[0]}: {source}"
             groups.setdefault(CLASS_NAME.sub("…", reason), {}).setdefault(place, {})[row.model] = None
     models = {reason: dict.fromkeys(m for names in places.values() for m in names) for reason, places in groups.items()}
@@ -177,6 +178,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--family", nargs="+", choices=FAMILIES, help="the models of these families")
     parser.add_argument("--generate", action="store_true", help="ten tokens instead of a forward")
     parser.add_argument("--captures", type=int, default=3, help="fresh captures that are timed; the best counts")
+    parser.add_argument("--no-torch", action="store_true", help="leave torch.compile out")
     parser.add_argument("--timeout", type=float, default=180, help="seconds for a model")
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     parser.add_argument("--report", type=Path, help="write the table to this file")
