@@ -8,7 +8,6 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from tests.support.construct import Construct, load
 from tests.support.outcome import Outcome, isolated, measure, prepare
@@ -74,8 +73,7 @@ def failing(outcomes: list[tuple[Construct, Outcome]]) -> Iterator[str]:
 def torture(constructs: list[Construct]) -> int:
     """Force breaks everywhere in all constructs, look whether capture alone changes anything, and list what differs."""
     n_calls = n_found = 0
-    for construct in constructs:
-        found: Any = isolated(tortured, construct, patience=120)
+    for construct, found in isolated(tortured, constructs, patience=120):
         if isinstance(found, Outcome):
             found = (0, [f"{found.status}: {found.note}"])
         n_calls += found[0]
@@ -99,7 +97,7 @@ def main() -> int:
     prepare()
     if options.torture:
         return min(torture(constructs), 1)
-    outcomes = [(c, isolated(measure, c)) for c in constructs]
+    outcomes = list(isolated(measure, constructs))
     for line in failing(outcomes) if options.failing else page(outcomes):
         print(line)
     return int(any(word(*row) not in ("captured", "by design") for row in outcomes))

@@ -634,6 +634,7 @@ class Counted:
 
 @construct("class attributes: read, shadowed, written through the class")
 def class_attributes(x):
+    Counted.count = 0
     Counted()
     second = Counted()
     second.count = 10

@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations, parametrize
+from torch.nn.utils import parametrizations, parametrize, prune
 
 from tests.support.construct import area
 
@@ -427,7 +427,7 @@ def parametrized_reads(x, module):
     return x
 
 
-@construct("`nn.utils.prune`", state=lambda: (nn.utils.prune.l1_unstructured(nn.Linear(4, 4), "weight", 0.5),))
+@construct("`torch.nn.utils.prune`", state=lambda: (prune.l1_unstructured(nn.Linear(4, 4), "weight", 0.5),))
 def pruned(x, module):
     return module(x)
 
@@ -486,7 +486,7 @@ def optimiser(x, module, optimiser):
     return loss.detach()
 
 
-@construct("a packed sequence")
+@construct("a packed sequence", breaks="the sizes of its steps depend on data")
 def packed(x):
     lengths = torch.tensor([4, 3, 2, 1])
     sequence = nn.utils.rnn.pack_padded_sequence(x.unsqueeze(2), lengths, batch_first=True)

@@ -410,4 +410,4 @@ def changing_size(x):
 
 @construct("Python scalars and 0-dimensional tensors mixed")
 def scalars(x):
-    return x * 2 + 1.5 - True + x.sum() * 3 + torch.tensor(2) ** 2
+    return x * 2 + 1.5 + True + x.sum() * 3 + torch.tensor(2) ** 2
