@@ -18,6 +18,7 @@ from segue.capture.calls import name_of
 from segue.capture.fake import CaptureMode, quiet
 from segue.capture.graphnodes import add_placeholder, is_inside_transform
 from segue.capture.leaving import CannotRebuild
+from segue.capture.recall import Recall
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.known import Known
 from segue.capture.values.mapping import DictValue
@@ -163,10 +164,10 @@ class GraphBuilder:
         node.meta["stack_trace"] = tr.stack_trace()
         return self._wrap(tr, node, result)
 
-    def set_state(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def set_state(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> fx.Node:
         """A change of the thread state under which the following operations run."""
-        self.graph.call_function(function, tuple(args), kwargs)
         self.sets_state = True
+        return self.graph.call_function(function, tuple(args), kwargs)
 
     def record(self, tr: Tracer, target: Any, nodes: list[fx.Node], result: Any) -> Value:
         """Add an operation whose result on fake tensors is known already."""
@@ -204,10 +205,16 @@ class GraphBuilder:
 
     def _run_fake(self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tr.enter_operation()
+        recall = Recall(target, args, kwargs)
+        if recall.recipe is not None:
+            return self.fake_mode.made(recall.recipe, recall.tensors)
         with self.failing_as_breaks(name):
             if kind == "call_method":
-                return getattr(args[0], target)(*args[1:], **kwargs)
-            return target(*args, **kwargs)
+                result = getattr(args[0], target)(*args[1:], **kwargs)
+            else:
+                result = target(*args, **kwargs)
+        recall.keep(result)
+        return result
 
     @contextlib.contextmanager
     def failing_as_breaks(self, name: str) -> Iterator[None]:

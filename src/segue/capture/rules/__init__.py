@@ -76,9 +76,11 @@ def load() -> None:
     global _loaded
     _loaded = True
     from segue.capture.rules import (  # noqa: F401
+        autograd,
         builtins,
         containers,
         dunders,
+        inference,
         library,
         markers,
         reparametrising,

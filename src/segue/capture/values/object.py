@@ -202,6 +202,8 @@ def _is_settled(cls: type, name: str) -> bool:
     """Whether an attribute that a C type computes may be read at the gate instead of at its place."""
     if issubclass(cls, BaseException):
         return name != "__traceback__"
+    if cls is types.CodeType:
+        return True
     return cls.__module__.partition(".")[0] in _SETTLED_MODULES
 
 
