@@ -60,11 +60,28 @@ class CaptureMode(FakeTensorMode):
         finally:
             self._answers.__exit__(*raised)
 
+    @functools.cached_property
+    def avoid_device_init(self) -> bool:
+        """Whether there is no accelerator; PyTorch asks anew each time the mode is entered."""
+        return bool(super().avoid_device_init)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Dynamo is off while the mode is on, so that PyTorch need not turn it off at each operation."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> object:
+        return self.dispatch(func, types, args, kwargs)
+
     def dispatch(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         """The result of an operation on fake tensors; called by PyTorch."""
         kwargs = kwargs or {}
+        if not _is_rememberable(func):
+            return super().dispatch(func, types, args, kwargs)
         operands = Operands()
         try:
             key = func, torch.get_default_dtype(), torch.is_inference_mode_enabled(), operands.key(args, kwargs)
@@ -75,7 +92,7 @@ class CaptureMode(FakeTensorMode):
             return self.made(recipe, operands.tensors)
         result = super().dispatch(func, types, args, kwargs)
         with contextlib.suppress(Unknown):
-            if _is_rememberable(func) and Operands().key(args, kwargs) == key[-1]:
+            if Operands().key(args, kwargs) == key[-1]:
                 _remembered.keep(key, operands.recipe(result))
         return result
 
