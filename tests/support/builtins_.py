@@ -58,7 +58,7 @@ def sum_(x):
 
 @construct("`abs`, `round`, `divmod`, `pow`, of numbers and tensors")
 def arithmetic(x):
-    return abs(x) + abs(-2) + round(2.567, 2) + pow(x, 2) + divmod(7, 3)[1], divmod(x, 0.5), round(x)
+    return abs(x) + abs(-2) + round(2.567, 2) + pow(x, 2) + divmod(7, 3)[1], divmod(-7, 2), round(2.5)
 
 
 @construct("`len`, `bool`, `int`, `float` of sizes and of tensors with known shape")
@@ -159,7 +159,7 @@ def constructors(x):
 
 @construct("`list`, `tuple`, `dict`, `set` of other containers and of iterators")
 def containers(x):
-    return list((1, x)), tuple({"a": 1}), dict(a=x), set("aab"), list(map(str, [1, 2])), tuple(x.shape)
+    return list((1, x + 1)), tuple({"a": 1}), dict(a=x), set("aab"), list(map(str, [1, 2])), tuple(x.shape)
 
 
 @construct("`map` with a method and a class", state=lambda: (Thing(),))

@@ -211,6 +211,14 @@ class Diamond(Left, Right):
         return super().size + 1
 
 
+class Position:
+    def __index__(self):
+        return 2
+
+    def __float__(self):
+        return 2.5
+
+
 class Deleting:
     def __init__(self):
         self.notes = []
@@ -290,12 +298,6 @@ class Vector:
 
     def __lt__(self, other):
         return len(self) < len(other)
-
-    def __index__(self):
-        return 2
-
-    def __float__(self):
-        return 2.5
 
     def __repr__(self):
         return f"Vector({len(self)})"
@@ -697,8 +699,8 @@ def callable_object(x):
 
 @construct("`__index__`, `__float__`")
 def conversions(x):
-    v = Vector(x)
-    return x[v] + float(v), [10, 20, 30][v]
+    p = Position()
+    return x[p] + float(p), [10, 20, 30][p], range(p)
 
 
 @construct("`__repr__`, `__str__`, `__format__`")

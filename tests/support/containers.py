@@ -5,6 +5,8 @@ import types
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
+import torch
+
 from tests.support.construct import area
 
 construct = area("Containers")
@@ -83,13 +85,15 @@ class Defaults(collections.defaultdict):
 
 @construct("list: `append`, `extend`, `insert`, `pop`, `remove`, `clear`, `index`, `count`")
 def list_methods(x):
-    items = [x]
-    items.append(1)
+    items = [1]
+    items.append(5)
     items.extend([2, 3, 2])
     items.insert(1, "a")
     items.remove(1)
+    y = x + items.count(2) + items.index(3) + items.pop(2)
+    items.append(y)
     last = items.pop()
-    return items[0] + items.count(2) + items.index(3) + items.pop(2), items, last
+    return items.pop(0), items, last
 
 
 @construct("list: `sort`, `reverse`, `copy`, `+`, `*`, comparison")
@@ -117,7 +121,7 @@ def list_in_place(x, items):
     return x * items[1], items
 
 
-@construct("a list of tensors as an argument", inputs=lambda: ([*__import__("torch").randn(3, 4)],))
+@construct("a list of tensors as an argument", inputs=lambda: ([*torch.randn(3, 4)],))
 def list_argument(items):
     items.append(items[0] + 1)
     items[1] = items[1] * 2
@@ -179,7 +183,7 @@ def tensor_keys(x, table):
     return y * local[x] + local[y]
 
 
-@construct("dict as an argument: written, deleted from, iterated", state=lambda: ({"old": 1, "scale": 2, "new": 3},))
+@construct("dict as an argument: written, deleted from, iterated", state=lambda: ({"scale": 2, "new": torch.zeros(4, 4), "old": 5},))
 def dict_argument(x, table):
     del table["old"], table["new"]
     table["old"] = x + 1
@@ -337,7 +341,7 @@ def namedtuple_in_function(x):
     return Local(x, 1).a + 1
 
 
-@construct("`namedtuple` as an argument", inputs=lambda: (Point(__import__("torch").randn(4), 2),))
+@construct("`namedtuple` as an argument", inputs=lambda: (Point(torch.randn(4), 2),))
 def namedtuple_argument(p):
     return p.row * p.column, p
 
@@ -386,7 +390,7 @@ def ordered_dict_subclass(x):
     return out, out.logits + out["hidden"], len(out), list(out.keys())
 
 
-@construct("a subclass of `OrderedDict` as an argument", inputs=lambda: (ModelOutput(a=__import__("torch").ones(2)),))
+@construct("a subclass of `OrderedDict` as an argument", inputs=lambda: (ModelOutput(a=torch.ones(2)),))
 def ordered_dict_subclass_argument(out):
     return out.a + out["a"] + out[0]
 
@@ -523,7 +527,7 @@ def self_containing(x):
     return items
 
 
-@construct("the same list twice in a result", inputs=lambda: ([__import__("torch").randn(3)] * 2,))
+@construct("the same list twice in a result", inputs=lambda: ([torch.randn(3)] * 2,))
 def same_twice(items):
     items[0] = items[1] + 1
     return items, items, [items[0]] * 2

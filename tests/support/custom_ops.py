@@ -88,7 +88,7 @@ def custom_without_fake(x):
     return no_fake(x + 1) * 2
 
 
-@construct("`custom_op` whose result's shape depends on data")
+@construct("`custom_op` whose result's shape depends on data", breaks="the shape depends on data")
 def custom_dynamic(x):
     return positive(x).sum()
 

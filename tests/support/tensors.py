@@ -275,7 +275,7 @@ def data_dependent(x):
     return torch.masked_select(y, y > 0).sum() + torch.unique(y).sum()
 
 
-@construct("boolean-mask indexing, summed")
+@construct("boolean-mask indexing, summed", breaks="the shape depends on data")
 def mask_sum(x):
     y = x * 2
     return y[y > 0].sum()
@@ -323,8 +323,8 @@ def parameter(x, p):
 def tensor_attributes(x):
     x.tag = 3
     y = x * x.tag
-    y.name = "y"
-    return y + len(y.name), hasattr(x, "other")
+    y.note = "y"
+    return y + len(y.note), hasattr(x, "other")
 
 
 @construct("tensors compared by `is`, `in` a list, as keys by `id`")
