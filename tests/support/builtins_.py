@@ -131,7 +131,7 @@ def globals_(x):
 @construct("`globals()` written")
 def globals_written(x):
     globals()["_written"] = 3
-    return x * _written  # noqa: F821
+    return x * _written
 
 
 @construct("`eval`, `exec`, `compile`", breaks="the code is made while the function runs")

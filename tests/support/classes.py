@@ -1,10 +1,7 @@
-"""Classes: attributes, descriptors, metaclasses, special methods, inheritance."""
-
-import abc
-
-import torch
+"""Classes: attributes, descriptors, metaclasses."""
 
 from tests.support.construct import area
+from tests.support.inheritance import Base, Left, Right
 
 construct = area("Classes")
 
@@ -119,106 +116,6 @@ class Registered(metaclass=Registry, kind="layer"):
         self.scale = scale
 
 
-class Plugin:
-    """Subclasses register themselves."""
-
-    known: dict = {}
-
-    def __init_subclass__(cls, key=None, **rest):
-        super().__init_subclass__(**rest)
-        cls.key = key
-        Plugin.known[key] = cls
-
-
-class SinePlugin(Plugin, key="sine"):
-    def __call__(self, x):
-        return x.sin()
-
-
-class Shape(abc.ABC):
-    @abc.abstractmethod
-    def area(self): ...
-
-    @property
-    @abc.abstractmethod
-    def name(self): ...
-
-    def describe(self):
-        return f"{self.name}: {self.area()}"
-
-
-class Square(Shape):
-    name = "square"
-
-    def __init__(self, side):
-        self.side = side
-
-    def area(self):
-        return self.side**2
-
-
-class Base:
-    def __init__(self, **rest):
-        self.order = ["Base"]
-
-    def run(self, x):
-        return x + 1
-
-    @classmethod
-    def make(cls):
-        return cls()
-
-    @staticmethod
-    def helper(x):
-        return x * 3
-
-    @property
-    def size(self):
-        return 4
-
-
-class Left(Base):
-    def __init__(self, left=1, **rest):
-        super().__init__(**rest)
-        self.order.append("Left")
-        self.left = left
-
-    def run(self, x):
-        return super().run(x) * 2
-
-
-class Right(Base):
-    def __init__(self, right=2, **rest):
-        super().__init__(**rest)
-        self.order.append("Right")
-
-    def run(self, x):
-        return super().run(x) - 5
-
-
-class Diamond(Left, Right):
-    def run(self, x):
-        return super().run(x) + 100
-
-    @classmethod
-    def make(cls):
-        made = super().make()
-        made.order.append("made")
-        return made
-
-    @property
-    def size(self):
-        return super().size + 1
-
-
-class Position:
-    def __index__(self):
-        return 2
-
-    def __float__(self):
-        return 2.5
-
-
 class Deleting:
     def __init__(self):
         self.notes = []
@@ -236,77 +133,6 @@ class Resource:
 
     def __del__(self):
         self.notes.append("gone")
-
-
-class Mixin:
-    def doubled(self, x):
-        return self.run(x) * 2
-
-
-class Mixed(Mixin, Base):
-    pass
-
-
-class Vector:
-    """Arithmetic and comparison by special methods."""
-
-    def __init__(self, t):
-        self.t = t
-
-    def __add__(self, other):
-        return Vector(self.t + getattr(other, "t", other))
-
-    def __radd__(self, other):
-        return Vector(other + self.t)
-
-    def __mul__(self, other):
-        return NotImplemented if isinstance(other, str) else Vector(self.t * getattr(other, "t", other))
-
-    __rmul__ = __mul__
-
-    def __matmul__(self, other):
-        return Vector(self.t @ other.t)
-
-    def __neg__(self):
-        return Vector(-self.t)
-
-    def __iadd__(self, other):
-        self.t = self.t + other
-        return self
-
-    def __getitem__(self, key):
-        return self.t[key]
-
-    def __setitem__(self, key, value):
-        self.t = self.t.clone()
-        self.t[key] = value
-
-    def __call__(self, x):
-        return self.t + x
-
-    def __len__(self):
-        return self.t.shape[0]
-
-    def __bool__(self):
-        return True
-
-    def __eq__(self, other):
-        return isinstance(other, Vector) and self.t.shape == other.t.shape
-
-    def __hash__(self):
-        return 5
-
-    def __lt__(self, other):
-        return len(self) < len(other)
-
-    def __repr__(self):
-        return f"Vector({len(self)})"
-
-    def __format__(self, spec):
-        return f"<{spec}>"
-
-    def __contains__(self, item):
-        return item == 3
 
 
 @construct("an object made in the function")
@@ -455,26 +281,12 @@ class PreparingMeta(type):
 
 
 class Prepared(metaclass=PreparingMeta):
-    double = scale * 2  # noqa: F821
+    double = scale * 2
 
 
 @construct("`__prepare__` of a metaclass")
 def metaclass_prepare(x):
     return x * Prepared.scale + Prepared.double
-
-
-@construct("`__init_subclass__` with arguments")
-def init_subclass(x):
-    return Plugin.known["sine"]()(x) + len(SinePlugin.key)
-
-
-@construct("`__init_subclass__` of a class made in the function")
-def init_subclass_in_function(x):
-    class Cosine(Plugin, key="cosine"):
-        def __call__(self, x):
-            return x.cos()
-
-    return Plugin.known["cosine"]()(x), Cosine.key
 
 
 class Sized:
@@ -485,146 +297,6 @@ class Sized:
 @construct("`__class_getitem__`")
 def class_getitem(x):
     return x * Sized[4]
-
-
-@construct("abstract base classes")
-def abstract(x):
-    square = Square(3)
-    return x * square.area(), square.describe(), isinstance(square, Shape)
-
-
-@construct("an abstract class cannot be made")
-def abstract_raises(x):
-    try:
-        Shape()
-    except TypeError as error:
-        return x + 1, "abstract" in str(error)
-
-
-class Adopting(abc.ABC):
-    pass
-
-
-@construct("`ABC.register` and virtual subclasses")
-def virtual_subclass(x):
-    Adopting.register(int)
-    return x + 1 if isinstance(3, Adopting) and not isinstance("", Adopting) else x
-
-
-class HasRun(abc.ABC):
-    @classmethod
-    def __subclasshook__(cls, other):
-        return hasattr(other, "run")
-
-
-@construct("`__subclasshook__`")
-def subclasshook(x):
-    return x + 1 if isinstance(Base(), HasRun) and not issubclass(int, HasRun) else x
-
-
-class ClaimingMeta(type):
-    def __instancecheck__(cls, instance):
-        return instance == 3
-
-    def __subclasscheck__(cls, other):
-        return other is int
-
-
-class Three(metaclass=ClaimingMeta):
-    pass
-
-
-@construct("`__instancecheck__` and `__subclasscheck__`")
-def instancecheck(x):
-    return x + 1 if isinstance(3, Three) and issubclass(int, Three) and not isinstance(4, Three) else x
-
-
-@construct("multiple inheritance with cooperative `super`")
-def diamond(x):
-    thing = Diamond.make()
-    return thing.run(x), thing.order, thing.size, [c.__name__ for c in Diamond.__mro__]
-
-
-@construct("mixins")
-def mixins(x):
-    return Mixed().doubled(x)
-
-
-class Explicit(Base):
-    def run(self, x):
-        return super(Explicit, self).run(x) * 2
-
-
-@construct("`super(Class, self)`")
-def super_with_arguments(x):
-    return Explicit().run(x)
-
-
-@construct("`super(Class, instance)` outside of the class")
-def super_outside(x):
-    return super(Left, Diamond()).run(x)
-
-
-class Forms(Base):
-    @classmethod
-    def make(cls):
-        return super().make()
-
-    @property
-    def size(self):
-        return super().size * 2
-
-    def run(self, x):
-        parent = super()
-
-        def inner():
-            return parent.run(x)
-
-        return inner() + super().helper(x)
-
-
-@construct("`super()` in a class method, static call, property, and nested function")
-def super_forms(x):
-    child = Forms.make()
-    return child.run(x) * child.size
-
-
-class Special(Base):
-    def __init__(self):
-        super().__init__()
-        super().__setattr__("extra", 5)
-
-    def __getattribute__(self, name):
-        return super().__getattribute__(name)
-
-
-@construct("`super().__getattribute__`, `super().__setattr__`, `super().__init__`")
-def super_special(x):
-    return x * Special().extra
-
-
-class Single:
-    instance = None
-
-    def __new__(cls):
-        if cls.instance is None:
-            cls.instance = super().__new__(cls)
-        return cls.instance
-
-
-@construct("`super().__new__`")
-def super_new(x):
-    return x + (Single() is Single())
-
-
-@construct("an unbound `super` object as an attribute")
-def super_attribute(x):
-    return x + 1, super(Left, Diamond).__thisclass__.__name__
-
-
-@construct("class methods and static methods")
-def class_and_static(x):
-    return Base.make().helper(x) + Base.helper(x)
 
 
 class Counted:
@@ -643,12 +315,6 @@ def class_attributes(x):
     return x * Counted.count + second.count
 
 
-@construct("bound and unbound methods as values")
-def method_values(x):
-    bound, unbound = Left().run, Left.run
-    return bound(x) + unbound(Left(), x), bound.__name__, bound.__self__.left, bound.__func__ is Left.run
-
-
 class Secret:
     def __init__(self):
         self.__scale = 3
@@ -660,63 +326,6 @@ class Secret:
 @construct("private names are mangled")
 def mangled(x):
     return Secret().run(x), Secret()._Secret__scale
-
-
-@construct("arithmetic special methods, reflected and in place")
-def arithmetic(x):
-    v = Vector(x)
-    w = 2 * v + 1 + (1 + v) @ v
-    w += 3
-    return (-w).t
-
-
-@construct("`NotImplemented` falls through to `TypeError`")
-def not_implemented(x):
-    try:
-        Vector(x) * "text"
-    except TypeError:
-        return x + 1
-
-
-@construct("comparison, hashing and truth by special methods")
-def comparison(x):
-    v, w = Vector(x), Vector(x[:2])
-    table = {v: 1}
-    return x + (w < v) + (v == Vector(x)) + bool(v) + table[Vector(x)] + (v != w), sorted([v, w])[0].t
-
-
-@construct("`__getitem__`, `__setitem__`, `__len__`, `__contains__`")
-def items(x):
-    v = Vector(x)
-    v[0] = 1.0
-    return v[1:3] + len(v), v.t, 3 in v, 4 in v
-
-
-@construct("`__call__`")
-def callable_object(x):
-    return Vector(x)(x)
-
-
-@construct("`__index__`, `__float__`")
-def conversions(x):
-    p = Position()
-    return x[p] + float(p), [10, 20, 30][p], range(p)
-
-
-@construct("`__repr__`, `__str__`, `__format__`")
-def texts(x):
-    v = Vector(x)
-    return x + 1, repr(v), str(v), f"{v:abc} {v!r}"
-
-
-class Scaled(float):
-    def __new__(cls, value):
-        return super().__new__(cls, value * 2)
-
-
-@construct("`__new__` with arguments")
-def new(x):
-    return x * Scaled(1.5)
 
 
 @construct("`__del__`", breaks="the finaliser must run at its point in the order of effects")
@@ -749,13 +358,6 @@ def class_body(x):
 def type_call(x):
     made = type("Made", (Base,), {"run": lambda self, x: x * 9})
     return made().run(x), made.__name__
-
-
-@construct("`type(x)`, `x.__class__`, `isinstance` with tuples and unions")
-def type_reads(x):
-    if type(x) is torch.Tensor and x.__class__ is torch.Tensor and isinstance(3, int | str):
-        x = x + isinstance(x, (int, torch.Tensor))
-    return x + issubclass(Left, (str, Base)) + isinstance(True, int)
 
 
 @construct("`__class__` assigned")
@@ -794,21 +396,6 @@ class Decorated:
 @construct("a class decorator")
 def class_decorator(x):
     return x * Decorated.scale
-
-
-class Key:
-    def __init__(self, k):
-        self.k = k
-
-    def __eq__(self, other):
-        return self.k == other.k
-
-
-@construct("`__eq__` and `__ne__` of objects in lists: `in`, `index`, `count`, `remove`")
-def equality_in_lists(x):
-    keys = [Key(1), Key(2), Key(1)]
-    keys.remove(Key(2))
-    return x + keys.count(Key(1)) + keys.index(Key(1)), Key(3) in keys
 
 
 class Node:

@@ -49,7 +49,7 @@ class Construct:
 CONSTRUCTS: list[Construct] = []
 
 AREAS = (
-    "statements generators contexts classes containers records enums exceptions builtins_ strings functools_ itertools_ "
+    "statements generators contexts classes inheritance special_methods containers records enums exceptions builtins_ strings functools_ itertools_ "
     "standard_library output tensors random_ numpy_ modules nn_modules autograd transforms control_flow custom_ops markers"
 ).split()
 """The modules of this package that define constructs, in the order of the page."""

@@ -183,7 +183,10 @@ def tensor_keys(x, table):
     return y * local[x] + local[y]
 
 
-@construct("dict as an argument: written, deleted from, iterated", state=lambda: ({"scale": 2, "new": torch.zeros(4, 4), "old": 5},))
+@construct(
+    "dict as an argument: written, deleted from, iterated",
+    state=lambda: ({"scale": 2, "new": torch.zeros(4, 4), "old": 5},),
+)
 def dict_argument(x, table):
     del table["old"], table["new"]
     table["old"] = x + 1

@@ -151,7 +151,7 @@ def native_errors(x):
         lambda: 1 + "a",
         lambda: int("b"),
         lambda: 1 / 0,
-        lambda: undefined,  # noqa: F821
+        lambda: undefined,
         lambda: (1, 2)["a"],
         lambda: next(iter([])),
         lambda: len(3),
@@ -264,7 +264,7 @@ def return_in_finally(x):
         try:
             raise ValueError
         finally:
-            return x + 1  # noqa: B012
+            return x + 1
 
     return inner()
 

@@ -17,7 +17,7 @@ class Model:
         self.computed += 1
         return 3
 
-    @functools.lru_cache  # noqa: B019
+    @functools.lru_cache
     def cached(self, k):
         return k * 2
 
