@@ -166,6 +166,12 @@ KINDS: dict[str, BreakKind] = {
             "Raise config.capture_budget if the function is really that long.",
         ),
         BreakKind(
+            "effect-in-body",
+            "{operation} calls a function that changes {what}",
+            "Functions that transforms and control-flow operators call are captured only if they have no effects.",
+            "Give back what the function computes instead of storing it.",
+        ),
+        BreakKind(
             "depth",
             "calls are nested {depth} deep",
             "Capture inlines calls to a limited depth.",

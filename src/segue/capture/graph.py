@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 from torch._subclasses import fake_tensor
 
-from segue.capture.breaks import GraphBreak, graph_break
+from segue.capture.breaks import GraphBreak, Raised, Restart, graph_break
 from segue.capture.calls import name_of
 from segue.capture.fake import CaptureMode, quiet
+from segue.capture.graphnodes import add_placeholder, is_inside_transform
+from segue.capture.leaving import CannotRebuild
+from segue.capture.recall import Recall
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.known import Known
 from segue.capture.values.mapping import DictValue
@@ -23,6 +27,7 @@ from segue.capture.values.symbolic import SymbolicValue
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
+    from segue.capture.body import Body
     from segue.capture.tracer import Tracer
     from segue.guards.source import Source
 
@@ -80,7 +85,8 @@ class GraphBuilder:
     """
 
     def __init__(self) -> None:
-        self.graph = fx.Graph()
+        self.graph = self.root = fx.Graph()
+        self.bodies: list[Body] = []
         self.fake_mode = CaptureMode()
         self.inputs: list[Source] = []
         self.examples: list[Any] = []
@@ -93,6 +99,7 @@ class GraphBuilder:
         self._names: dict[str, int] = {}
         self._input_storages: set[int] = set()
         self._tensors: dict[int, TensorValue] = {}
+        self._told_apart: list[TensorValue] = []
 
     def input_tensor(self, real: torch.Tensor, source: Source, cls: type) -> TensorValue:
         """A placeholder for a tensor of the program."""
@@ -105,14 +112,7 @@ class GraphBuilder:
         return value
 
     def _placeholder(self, source: Source, real: Any, fake: Any) -> fx.Node:
-        last = next((n for n in reversed(self.graph.nodes) if n.op == "placeholder"), None)
-        with (
-            self.graph.inserting_after(last)
-            if last
-            else self.graph.inserting_before(next(iter(self.graph.nodes), None))
-        ):
-            node = self.graph.placeholder(self._unique(_identifier(str(source))))
-        node.meta["example_value"] = fake
+        node = add_placeholder(self.root, self._unique(_identifier(str(source))), fake)
         self.inputs.append(source)
         self.examples.append(real)
         return node
@@ -125,7 +125,18 @@ class GraphBuilder:
     def _number(self, value: SymbolicValue) -> fx.Node:
         if value.source not in self._numbers:
             self._numbers[value.source] = self._placeholder(value.source, value.real, value.real)
-        return self._numbers[value.source]
+        return self.reach(self._numbers[value.source])
+
+    def reach(self, node: fx.Node) -> fx.Node:
+        """What stands for a node in the graph under construction: itself, or an input of the bodies in between."""
+        if node.graph is self.graph:
+            return node
+        graphs = [self.root, *(body.graph for body in self.bodies)]
+        if node.graph not in graphs:
+            graph_break("unsupported-tensor", what="a tensor that has left the transform it belongs to")
+        for body in self.bodies[graphs.index(node.graph) :]:
+            node = body.lift(node)
+        return node
 
     def call(self, tr: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Add an operation; `kind` is fx's `call_function` or `call_method`."""
@@ -146,36 +157,75 @@ class GraphBuilder:
         )
         for value, version in versions:
             if value.fake._version != version:
-                self._note_write(value)
+                self.note_write(value)
         if name.rpartition(".")[2].rstrip("_") in RANDOM_OPERATIONS:
             self.is_random = True
         node.meta["example_value"] = result
         node.meta["stack_trace"] = tr.stack_trace()
         return self._wrap(tr, node, result)
 
-    def set_state(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def set_state(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> fx.Node:
         """A change of the thread state under which the following operations run."""
-        self.graph.call_function(function, tuple(args), kwargs)
         self.sets_state = True
+        return self.graph.call_function(function, tuple(args), kwargs)
 
-    def _note_write(self, value: TensorValue) -> None:
+    def record(self, tr: Tracer, target: Any, nodes: list[fx.Node], result: Any) -> Value:
+        """Add an operation whose result on fake tensors is known already."""
+        node = self.graph.call_function(target, tuple(nodes))
+        node.meta["example_value"] = result
+        node.meta["stack_trace"] = tr.stack_trace()
+        return self._wrap(tr, node, result)
+
+    def wrapped_input(self, node: fx.Node, fake: torch.Tensor) -> TensorValue:
+        """An input of a body: a tensor that a transform has wrapped."""
+        value = self._tensors[id(fake)] = TensorValue(node, fake)
+        return value
+
+    def tell_apart(self, tr: Tracer, value: TensorValue) -> None:
+        """A tensor of the program is none of the others that this was asked of, and those differ from call to call."""
+        if value in self._told_apart:
+            return
+        assert value.source is not None
+        for other in self._told_apart:
+            assert other.source is not None
+            tr.program.check_pair("is_not", value.source, other.source)
+        self._told_apart.append(value)
+
+    def known_tensors(self) -> list[TensorValue]:
+        """All tensors that the graphs have so far."""
+        return list(self._tensors.values())
+
+    def note_write(self, value: TensorValue) -> None:
+        """An operation mutates a tensor."""
         self.written.add(value)
+        if is_inside_transform(value.fake):
+            return  # what it wraps is noted where the transform is called
         if value.fake.untyped_storage()._cdata in self._input_storages:
             self.mutates_inputs = True
 
     def _run_fake(self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tr.enter_operation()
+        recall = Recall(target, args, kwargs)
+        if recall.recipe is not None:
+            return self.fake_mode.made(recall.recipe, recall.tensors)
+        with self.failing_as_breaks(name):
+            if kind == "call_method":
+                result = getattr(args[0], target)(*args[1:], **kwargs)
+            else:
+                result = target(*args, **kwargs)
+        recall.keep(result)
+        return result
+
+    @contextlib.contextmanager
+    def failing_as_breaks(self, name: str) -> Iterator[None]:
+        """Run an operation on fake tensors; its errors and warnings come when the interpreter runs it."""
+        globals().pop("__warningregistry__", None)  # a warning counts as new each time
         try:
-            globals().pop("__warningregistry__", None)  # a warning counts as new each time
             with quiet() as noticed, self.fake_mode:
-                if kind == "call_method":
-                    result = getattr(args[0], target)(*args[1:], **kwargs)
-                else:
-                    result = target(*args, **kwargs)
+                yield
             if noticed:
                 graph_break("operator-warning", operation=name)
-            return result
-        except GraphBreak:
+        except (GraphBreak, Raised, Restart, CannotRebuild):
             raise
         except fake_tensor.DynamicOutputShapeException:
             graph_break("data-dependent-shape", operation=name)
@@ -237,7 +287,7 @@ class GraphBuilder:
 
     def _node(self, tr: Tracer, value: Value, symbolic: bool) -> Any:
         return _convert(
-            tr, value, lambda t: t.node, lambda n: self._number(n) if symbolic else n.concrete(tr), symbolic
+            tr, value, lambda t: self.reach(t.node), lambda n: self._number(n) if symbolic else n.concrete(tr), symbolic
         )
 
     def finish(self, outputs: list[fx.Node]) -> fx.GraphModule:

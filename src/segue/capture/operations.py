@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from typing import Any
 
@@ -42,7 +43,7 @@ NOT_OPERATIONS = frozenset(
 """Names in PyTorch's namespaces that are not operations on tensors."""
 
 
-METADATA_QUESTIONS = ("is_floating_point", "is_complex", "is_signed", "is_contiguous", "is_same_size")
+METADATA_QUESTIONS = ("is_floating_point", "is_complex", "is_signed", "is_contiguous", "is_same_size", "is_inference")
 """Operations named `is_…` that a fake tensor answers."""
 
 
@@ -87,6 +88,16 @@ def is_tensor_operation(target: Any) -> bool:
         return True
     return id(target) in tensor_operations() or id(target) in _allowed or markers.is_allowed_by_torch(target)
 
+
+def is_torchs_own(target: Any) -> bool:
+    """Whether `target` is an operation that comes with PyTorch: it does the same whenever it is called."""
+    if isinstance(target, torch._ops.OpOverload):
+        return target.namespace == "aten"
+    return id(target) in tensor_operations() or id(target) in _OPERATORS
+
+
+_OPERATORS = {id(function): function for function in vars(operator).values() if callable(function)}
+_OPERATORS[id(getattr)] = getattr
 
 _allowed: dict[int, Any] = {}
 

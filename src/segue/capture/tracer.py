@@ -250,6 +250,8 @@ class Tracer:
     def mutated(self, value: Value) -> None:
         """A value is being changed; one of the program's own must be written back."""
         self.changes += 1
+        for body in self.graph.bodies:
+            body.note_change(value)
         if value.source is not None:
             self.written.setdefault(id(value), value)
 

@@ -22,10 +22,9 @@ from torch._ops import OpOverload
 from torch._subclasses import fake_tensor
 
 from segue import _core
-from segue.capture.fake import quiet
+from segue.capture.fake import CaptureMode, quiet
 from segue.capture.rules.torch_state import preserved
 from segue.graphs.aten import AtenGraph, Buffer, Call, Number, View, check_bounds, views_in
-from segue.graphs.fakes import RememberingMode
 
 _aten = torch.ops.aten
 
@@ -142,7 +141,7 @@ def _same_mode() -> Iterator[None]:
             raise Unrecordable("it leaves PyTorch's thread state changed")
 
 
-class Recorder(RememberingMode):
+class Recorder(CaptureMode):
     """A fake mode that notes the operations on its tensors.
 
     Attributes:

@@ -42,9 +42,13 @@ def native(
     """
     from segue import config
     from segue.backends.native.values import NotGenerated
+    from segue.graphs.inference import under_inference_mode, without_inference_mode
     from segue.graphs.recorder import Unrecordable, needs_gradient
 
     settings = {**_MODES.get(mode, {}), **_checked(options or {})}
+    inside = without_inference_mode(gm)
+    if inside is not None:
+        return under_inference_mode(native(inside, example_inputs, mode, options))
     if needs_gradient(gm):
         raise GraphDeclined("gradients", "it needs gradients, which the native backend does not compute yet")
     try:

@@ -76,12 +76,16 @@ def load() -> None:
     global _loaded
     _loaded = True
     from segue.capture.rules import (  # noqa: F401
+        autograd,
         builtins,
         containers,
         dunders,
+        inference,
         library,
         markers,
+        reparametrising,
         torch_state,
         torch_values,
+        transforms,
         types,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from segue.capture.breaks import graph_break
+from segue.capture.inference import leave_modes, modes_entered
 from segue.capture.rules import rule, rule_by_name
 from segue.capture.values.base import Value
 
@@ -120,8 +121,10 @@ def remember() -> Callable[[], None]:
     autocast = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
     cache = torch.is_autocast_cache_enabled()
     nesting = _autocast_nesting()
+    entered = modes_entered()
 
     def put_back() -> None:
+        leave_modes(entered)
         torch._C._set_grad_enabled(grad)
         for device, enabled, dtype in autocast:
             torch.set_autocast_enabled(device, enabled)

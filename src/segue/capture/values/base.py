@@ -7,6 +7,7 @@ interpreter by a graph break.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from segue.capture.breaks import graph_break
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
 
 MISSING: Any = object()
 
+_serials = itertools.count(1)
+_newest = 0
+
+
+def next_serial() -> int:
+    """A number for a value that can change: later ones have higher numbers."""
+    global _newest
+    _newest = next(_serials)
+    return _newest
+
+
+def last_serial() -> int:
+    """The highest number given so far."""
+    return _newest
+
 
 class Value:
     """Base of all kinds.
@@ -30,6 +46,16 @@ class Value:
     source: Source | None = None
     real: Any = MISSING
     born: Place | None = None
+    serial: int = 0
+    """When the value was made, by `next_serial`; kinds that can change have one."""
+
+    def state(self) -> Any:
+        """What `restore` compares with, taken before a change."""
+        return None
+
+    def restore(self, state: Any) -> bool:
+        """Whether the value is again as it was when `state` was taken; traces of what was in between are dropped."""
+        return False
 
     def python_type(self, tr: Tracer) -> type:
         """The value's exact type."""

@@ -7,7 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
-from segue.capture.values.base import MISSING, Value
+from segue.capture.values.base import MISSING, Value, next_serial
 from segue.guards.source import Attr, CellContents, Item
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class CellValue(Value):
         self.source = source
         self.real = real
         self.changed = False
+        self.serial = next_serial()
 
     def __repr__(self) -> str:
         return f"Cell({self.contents})"
@@ -45,6 +46,12 @@ class CellValue(Value):
             tr.program.check("cell_empty", source)
             contents = None
         return tr.track(cell, CellValue(contents, source, cell))
+
+    def state(self) -> Any:
+        return self.contents
+
+    def restore(self, state: Any) -> bool:
+        return self.contents is state
 
     def store(self, tr: Tracer, value: Value | None) -> None:
         """Write the cell, or empty it."""
@@ -90,6 +97,7 @@ class FunctionValue(Value):
         self.real = real
         self.annotations: Value | None = None
         self.attributes: DictValue | None = None
+        self.serial = next_serial()
         self.qualname = code.co_qualname
 
     def __repr__(self) -> str:
@@ -166,7 +174,9 @@ class FunctionValue(Value):
             setattr(self, name.strip("_"), value.concrete(tr))
             return
         if name in ("__doc__", "__module__", "__annotations__", "__wrapped__") or not name.startswith("__"):
-            self.attributes = self.attributes or DictValue({})
+            if self.attributes is None:
+                self.attributes = DictValue({})
+                self.attributes.serial = self.serial
             self.attributes.store(tr, name, tr.constant(name), value)
             return
         graph_break("unsupported-attribute", name=name, type="function", verb="written")

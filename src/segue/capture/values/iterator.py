@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from segue.capture.values.base import NULL, Value
+from segue.capture.values.base import NULL, Value, next_serial
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
@@ -22,6 +22,7 @@ class IteratorValue(Value):
 
     def __init__(self, born: Place | None) -> None:
         self.born = born
+        self.serial = next_serial()
 
     def python_type(self, tr: Tracer) -> type:
         return self.kind
@@ -54,7 +55,7 @@ class SequenceIterator(IteratorValue):
         from segue.capture.values.sequence import SequenceValue
 
         sequence = self.sequence
-        tr.changes += 1
+        tr.mutated(self)
         if isinstance(sequence, SequenceValue):
             items = sequence.items(tr)
             if self.position >= len(items):
@@ -89,7 +90,7 @@ class ViewIterator(IteratorValue):
         self.position = 0
 
     def next(self, tr: Tracer) -> Value | None:
-        tr.changes += 1
+        tr.mutated(self)
         if self.position >= len(self.items):
             return None
         self.position += 1
@@ -153,7 +154,7 @@ class GeneratorValue(IteratorValue):
             return None
         if self.running:
             tr.raise_error(ValueError, "generator already executing")
-        tr.changes += 1
+        tr.mutated(self)
         if self.started:
             self.frame.stack.append(value or tr.constant(None))
         self.started = True
@@ -165,7 +166,7 @@ class GeneratorValue(IteratorValue):
             from segue.capture.breaks import Raised
 
             raise Raised(exception)
-        tr.changes += 1
+        tr.mutated(self)
         return self._resume(tr, lambda: self.frame.throw(tr, exception))
 
     def _resume(self, tr: Tracer, run: Callable[[], Value]) -> Value | None:

@@ -6,7 +6,7 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
-from segue.capture.values.base import MISSING, Value
+from segue.capture.values.base import MISSING, Value, next_serial
 from segue.capture.values.sequence import symbolic_item
 from segue.capture.values.symbolic import SymbolicValue
 from segue.guards.source import DictItem
@@ -38,12 +38,34 @@ class DictValue(Value):
         self.entries: dict[Any, tuple[Value, Value]] = entries or {}
         self._deleted: dict[Any, None] = {}
         self._written: dict[Any, None] = {}
+        self.serial = next_serial()
 
     def __repr__(self) -> str:
         return f"Dict({self.entries if self.whole else self.source})"
 
     def python_type(self, tr: Tracer) -> type:
         return self.cls
+
+    def state(self) -> Any:
+        return dict(self.entries), dict(self._deleted), dict(self._written)
+
+    def restore(self, state: Any) -> bool:
+        entries, deleted, written = state
+        changed = self._written.keys() - written.keys() | (entries.keys() & self.entries.keys())
+        if self._deleted != deleted or not entries.keys() <= self.entries.keys():
+            return False
+        for key in changed:
+            value = self.entries[key][1]
+            before = entries[key][1] if key in entries else None
+            if before is None and self.source is not None and dict.__contains__(self.real, key):
+                if value.source == DictItem(self.source, key):  # read here for the first time
+                    continue
+            if not _same(value, before):
+                return False
+        if self.whole and self.source is None and self.entries.keys() != entries.keys():
+            return False
+        self._written = written
+        return True
 
     def load(self, tr: Tracer) -> dict[Any, tuple[Value, Value]]:
         """All entries in order, as hash key → (key, value)."""
@@ -250,6 +272,13 @@ class SetValue(Value):
         self.cls = cls
         self.source = source
         self.real = real
+        self.serial = next_serial()
+
+    def state(self) -> Any:
+        return set(self.entries)
+
+    def restore(self, state: Any) -> bool:
+        return set(self.entries) == state
 
     def __repr__(self) -> str:
         return f"Set({list(self.entries)})"
@@ -314,6 +343,12 @@ class SetValue(Value):
         for key, item in self.entries.items():
             if key not in self.real:
                 to.program.call(set.add, target, to.register(item))
+
+
+def _same(value: Value, before: Value | None) -> bool:
+    """Whether two values are one, looked at or not."""
+    looked = [getattr(v, "looked", None) or v for v in (value, before)]
+    return looked[0] is looked[1]
 
 
 def _plain_key(key: Any) -> bool:

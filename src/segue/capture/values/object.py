@@ -6,7 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
-from segue.capture.values.base import MISSING, Value
+from segue.capture.values.base import MISSING, Value, next_serial
 from segue.capture.values.mapping import DictValue
 from segue.guards.source import Attr, InstanceDict, Slot
 
@@ -27,6 +27,7 @@ class ObjectValue(Value):
         self.fresh: DictValue | None = DictValue({}) if source is None else None
         self.slots: dict[str, Value] = {}
         self.written_slots: dict[str, type] = {}
+        self.serial = next_serial()
 
     def __repr__(self) -> str:
         return f"Object({self.cls.__name__}, {self.source})"
@@ -202,6 +203,8 @@ def _is_settled(cls: type, name: str) -> bool:
     """Whether an attribute that a C type computes may be read at the gate instead of at its place."""
     if issubclass(cls, BaseException):
         return name != "__traceback__"
+    if cls is types.CodeType:
+        return True
     return cls.__module__.partition(".")[0] in _SETTLED_MODULES
 
 

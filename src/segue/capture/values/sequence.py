@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from segue.capture.values.base import MISSING, Value
+from segue.capture.values.base import MISSING, Value, next_serial
 from segue.capture.values.symbolic import SymbolicValue, compute_symbolic
 from segue.guards.source import Computed, Item, Pinned
 
@@ -157,6 +157,14 @@ class ListValue(SequenceValue):
         self._appended: list[Value] = []
         self._popped = 0
         self._original: list[Value] = []
+        self.serial = next_serial()
+
+    def state(self) -> Any:
+        return None if self._items is None else list(self._items)
+
+    def restore(self, state: Any) -> bool:
+        items = self._items
+        return state is not None and items is not None and list(map(id, items)) == list(map(id, state))
 
     def __repr__(self) -> str:
         return f"List({self._items if self._items is not None else self.source})"

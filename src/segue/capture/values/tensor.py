@@ -84,7 +84,11 @@ class TensorValue(Value):
     def hash_key(self, tr: Tracer) -> Any:
         if self.source is None:
             return self
-        graph_break("unsupported-operation", operation="hash()", types="Tensor")
+        if issubclass(self.cls, torch.nn.Parameter):
+            tr.program.check_is(self.source, self.real)
+            return self.real
+        tr.graph.tell_apart(tr, self)
+        return self
 
     def own_attribute(self, tr: Tracer, name: str) -> Value | None:
         own = self.attributes(tr)

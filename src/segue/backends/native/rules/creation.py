@@ -14,7 +14,10 @@ from segue.graphs.aten import View
 
 
 @rule("clone _to_copy lift_fresh_copy alias_copy expand_copy view_copy")
-def clone(context: Context, outs: list[View], x: View, *_: Any) -> None:
+def clone(context: Context, outs: list[View], x: View | int | float, *_: Any) -> None:
+    if not isinstance(x, View):
+        fill(context, outs, x)
+        return
     if x.sizes != outs[0].sizes:
         raise NoLowering("a copy of a view of another shape")
     context.copy(outs[0], x)

@@ -1,0 +1,23 @@
+"""Small questions and services about fx nodes and fake tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+
+def add_placeholder(graph: fx.Graph, name: str, example: Any) -> fx.Node:
+    """A new input of a graph, after those it has."""
+    last = next((n for n in reversed(graph.nodes) if n.op == "placeholder"), None)
+    place = graph.inserting_after(last) if last else graph.inserting_before(next(iter(graph.nodes), None))
+    with place:
+        node = graph.placeholder(name)
+    node.meta["example_value"] = example
+    return node
+
+
+def is_inside_transform(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is what a function under `torch.func` gets instead of the real one."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
