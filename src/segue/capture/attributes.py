@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from segue.capture.breaks import Raised, graph_break
 from segue.capture.values.base import MISSING, Value
@@ -33,6 +32,24 @@ def lookup(cls: type, name: str) -> Any:
     return MISSING
 
 
+_fixed_attribute = functools.cache(lookup)
+"""`lookup` on a class that is written in C, whose attributes do not change."""
+
+_HEAP_TYPE = 1 << 9
+
+
+def class_attribute(tr: Tracer, cls: type, name: str) -> Any:
+    """What `lookup` gives, guarded; looked up once in a capture."""
+    if not cls.__flags__ & _HEAP_TYPE:
+        return _fixed_attribute(cls, name)
+    names = tr.classes.get(cls)
+    if names is None:
+        names = tr.classes[cls] = {}
+    if name not in names:
+        names[name] = lookup(cls, name)
+    return names[name]
+
+
 def hashes_by_identity(cls: type) -> bool:
     """Whether instances of a class hash and compare as plain objects do."""
     return lookup(cls, "__hash__") is vars(object)["__hash__"] and lookup(cls, "__eq__") is vars(object)["__eq__"]
@@ -44,26 +61,22 @@ def is_data_descriptor(attribute: Any) -> bool:
 
 
 def generic_get(tr: Tracer, value: Value, name: str) -> Value:
-    """`getattr(value, name)` for an instance."""
+    """`getattr(value, name)` for an instance; on an AttributeError the class's `__getattr__` is asked."""
     cls = value.python_type(tr)
-    getter = lookup(cls, "__getattribute__")
-    tr.guard_class(cls, "__getattribute__")
-    if isinstance(getter, types.FunctionType):
-        return _with_fallback(tr, value, cls, name, lambda: tr.call(tr.pinned(getter), [value, tr.constant(name)], {}))
-    return _with_fallback(tr, value, cls, name, lambda: default_get(tr, value, name))
-
-
-def _with_fallback(tr: Tracer, value: Value, cls: type, name: str, get: Callable[[], Value]) -> Value:
-    """Try `get`; on AttributeError ask the class's `__getattr__`."""
-    fallback = lookup(cls, "__getattr__")
-    tr.guard_class(cls, "__getattr__")
-    if fallback is MISSING:
-        return get()
+    getter = class_attribute(tr, cls, "__getattribute__")
+    fallback = class_attribute(tr, cls, "__getattr__")
     try:
-        return get()
+        if isinstance(getter, types.FunctionType):
+            return tr.call(tr.pinned(getter), [value, tr.constant(name)], {})
+        found = _find(tr, value, cls, name)
     except Raised as r:
-        if not issubclass(r.value.cls, AttributeError):
+        if fallback is MISSING or not issubclass(r.value.cls, AttributeError):
             raise
+        found = None
+    if found is not None:
+        return found
+    if fallback is MISSING:
+        _raise_missing(tr, cls, name)
     if not isinstance(fallback, types.FunctionType):
         graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")
     return tr.call(tr.pinned(fallback), [value, tr.constant(name)], {})
@@ -72,18 +85,29 @@ def _with_fallback(tr: Tracer, value: Value, cls: type, name: str, get: Callable
 def default_get(tr: Tracer, value: Value, name: str) -> Value:
     """`object.__getattribute__(value, name)`."""
     cls = value.python_type(tr)
-    attribute = lookup(cls, name)
-    tr.guard_class(cls, name)
-    for method in ("__get__", "__set__", "__delete__"):
-        tr.guard_class(type(attribute), method)
-    if attribute is not MISSING and is_data_descriptor(attribute):
+    found = _find(tr, value, cls, name)
+    if found is None:
+        _raise_missing(tr, cls, name)
+    return found
+
+
+def _raise_missing(tr: Tracer, cls: type, name: str) -> NoReturn:
+    tr.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+
+
+def _find(tr: Tracer, value: Value, cls: type, name: str) -> Value | None:
+    """The attribute by the instance and its class; None if they have none."""
+    attribute = class_attribute(tr, cls, name)
+    if attribute is MISSING:
+        return value.own_attribute(tr, name)
+    kind = type(attribute)
+    if kind.__flags__ & _HEAP_TYPE:
+        for method in ("__get__", "__set__", "__delete__"):
+            tr.guard_class(kind, method)
+    if is_data_descriptor(attribute):
         return bind(tr, attribute, value, cls, name)
     own = value.own_attribute(tr, name)
-    if own is not None:
-        return own
-    if attribute is not MISSING:
-        return bind(tr, attribute, value, cls, name)
-    tr.raise_error(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
+    return own if own is not None else bind(tr, attribute, value, cls, name)
 
 
 def bind(tr: Tracer, attribute: Any, value: Value | None, cls: type, name: str) -> Value:
@@ -118,8 +142,7 @@ def bind(tr: Tracer, attribute: Any, value: Value | None, cls: type, name: str) 
 
 
 def _bind_to_class(tr: Tracer, attribute: Any, cls: type) -> Value:
-    getter = lookup(type(attribute), "__get__")
-    tr.guard_class(type(attribute), "__get__")
+    getter = class_attribute(tr, type(attribute), "__get__")
     if isinstance(getter, types.FunctionType):
         return tr.call(tr.pinned(getter), [tr.pinned(attribute), tr.constant(None), tr.constant(cls)], {})
     return tr.pinned(attribute)
@@ -128,8 +151,7 @@ def _bind_to_class(tr: Tracer, attribute: Any, cls: type) -> Value:
 def _bind_by_protocol(tr: Tracer, attribute: Any, value: Value, cls: type, name: str) -> Value:
     from segue.capture.rules.wrappers import WRAPPERS, binds
 
-    getter = lookup(type(attribute), "__get__")
-    tr.guard_class(type(attribute), "__get__")
+    getter = class_attribute(tr, type(attribute), "__get__")
     tr.guard_class(type(attribute), "__set__")
     if getter is MISSING:
         return tr.pinned(attribute)
@@ -148,20 +170,17 @@ def class_get(tr: Tracer, value: Known, name: str) -> Value:
     meta = type(cls)
     if isinstance(lookup(meta, "__getattribute__"), types.FunctionType):
         graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="read")
-    through_meta = lookup(meta, name)
-    tr.guard_class(meta, name)
+    through_meta = class_attribute(tr, meta, name)
     if through_meta is not MISSING and is_data_descriptor(through_meta):
         return _class_field(tr, cls, through_meta, name)
-    attribute = lookup(cls, name)
-    tr.guard_class(cls, name)
+    attribute = class_attribute(tr, cls, name)
     if attribute is not MISSING:
         if issubclass(meta, tr.enum_type) and name in cls.__members__:
             return tr.pinned(cls.__members__[name])
         return bind(tr, attribute, None, cls, name)
     if through_meta is not MISSING:
         return bind(tr, through_meta, value, meta, name)
-    fallback = lookup(meta, "__getattr__")
-    tr.guard_class(meta, "__getattr__")
+    fallback = class_attribute(tr, meta, "__getattr__")
     if issubclass(meta, tr.enum_type) and name in cls.__members__:
         return tr.pinned(cls.__members__[name])
     if isinstance(fallback, types.FunctionType):
@@ -187,8 +206,7 @@ def _class_field(tr: Tracer, cls: type, descriptor: Any, name: str) -> Value:
 def special_method(tr: Tracer, value: Value, name: str) -> Value | None:
     """The method that an operator looks up on the type, bound; None if the type has none (or sets it to None)."""
     cls = value.python_type(tr)
-    attribute = lookup(cls, name)
-    tr.guard_class(cls, name)
+    attribute = class_attribute(tr, cls, name)
     if attribute is MISSING or attribute is None:
         return None
     return bind(tr, attribute, value, cls, name)
@@ -201,8 +219,7 @@ _DEFAULT_WRITERS = tuple(vars(c)[n] for c in (object, BaseException) for n in ("
 def generic_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
     """`setattr(value, name, new)` for an instance."""
     cls = value.python_type(tr)
-    setter = lookup(cls, "__setattr__")
-    tr.guard_class(cls, "__setattr__")
+    setter = class_attribute(tr, cls, "__setattr__")
     if isinstance(setter, types.FunctionType):
         tr.call(tr.pinned(setter), [value, tr.constant(name), new], {})
     elif setter in _DEFAULT_WRITERS:
@@ -216,8 +233,7 @@ def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
     from segue.capture.values.object import ObjectValue, is_slot
 
     cls = value.python_type(tr)
-    attribute = lookup(cls, name)
-    tr.guard_class(cls, name)
+    attribute = class_attribute(tr, cls, name)
     if attribute is not MISSING and is_data_descriptor(attribute):
         if isinstance(attribute, property):
             if attribute.fset is None:
@@ -227,8 +243,7 @@ def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
         if isinstance(value, ObjectValue) and is_slot(attribute, name):
             value.write_slot(tr, name, attribute, new)
             return
-        method = lookup(type(attribute), "__set__")
-        tr.guard_class(type(attribute), "__set__")
+        method = class_attribute(tr, type(attribute), "__set__")
         if isinstance(method, types.FunctionType):
             tr.call(tr.pinned(method), [tr.pinned(attribute), value, new], {})
             return
@@ -239,8 +254,7 @@ def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
 def generic_delete(tr: Tracer, value: Value, name: str) -> None:
     """`delattr(value, name)` for an instance."""
     cls = value.python_type(tr)
-    deleter = lookup(cls, "__delattr__")
-    tr.guard_class(cls, "__delattr__")
+    deleter = class_attribute(tr, cls, "__delattr__")
     if isinstance(deleter, types.FunctionType):
         tr.call(tr.pinned(deleter), [value, tr.constant(name)], {})
     elif deleter in _DEFAULT_WRITERS:
@@ -252,11 +266,9 @@ def generic_delete(tr: Tracer, value: Value, name: str) -> None:
 def default_delete(tr: Tracer, value: Value, name: str) -> None:
     """`object.__delattr__(value, name)`."""
     cls = value.python_type(tr)
-    attribute = lookup(cls, name)
-    tr.guard_class(cls, name)
+    attribute = class_attribute(tr, cls, name)
     if attribute is not MISSING and is_data_descriptor(attribute):
-        method = lookup(type(attribute), "__delete__")
-        tr.guard_class(type(attribute), "__delete__")
+        method = class_attribute(tr, type(attribute), "__delete__")
         if isinstance(attribute, property) and attribute.fdel is not None:
             tr.call(tr.pinned(attribute.fdel), [value], {})
         elif isinstance(method, types.FunctionType):

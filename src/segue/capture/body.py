@@ -83,6 +83,8 @@ class CapturedFunction:
         self.function = function
         self.module: fx.GraphModule | None = None
         self.lifted: list[fx.Node] = []
+        self.writes = False
+        """Whether it writes to a tensor that is older than the call."""
         self.spec: Any = None
         self.result: Any = None
         """What the function gave: Python containers of `TensorValue`s and constants."""
@@ -118,6 +120,7 @@ class CapturedFunction:
     def _capture(self, call: Callable[[Body], Value]) -> Any:
         tr = self.tr
         body = Body(self.operation)
+        versions = _versions(tr)
         with _disable_current_modes(), _under_construction(tr, body):
             self.result = result = structure(tr, call(body), lambda t: t)
             leaves, self.spec = flatten(result)
@@ -125,6 +128,7 @@ class CapturedFunction:
         body.graph.lint()
         self.module = fx.GraphModule(torch.nn.Module(), body.graph)
         self.lifted = list(body.lifted)
+        self.writes = bool(_written(versions))
         return result
 
 
@@ -208,11 +212,18 @@ def fill(spec: Any, tensors: Any) -> Any:
 
 def on_fakes(tr: Tracer, operation: str, run: Callable[[], Any]) -> Any:
     """Run an operation of PyTorch that calls captured functions on fake tensors."""
-    builder = tr.graph
-    versions = [(v, v.fake._version) for v in builder.known_tensors() if not v.fake.is_inference()]
-    with builder.failing_as_breaks(operation):
+    tr.enter_operation()
+    versions = _versions(tr)
+    with tr.graph.failing_as_breaks(operation):
         result = run()
-    for value, version in versions:
-        if value.fake._version != version:
-            builder.note_write(value)
+    for value in _written(versions):
+        tr.graph.note_write(value)
     return result
+
+
+def _versions(tr: Tracer) -> list[tuple[TensorValue, int]]:
+    return [(v, v.fake._version) for v in tr.graph.known_tensors() if not v.fake.is_inference()]
+
+
+def _written(versions: list[tuple[TensorValue, int]]) -> list[TensorValue]:
+    return [value for value, version in versions if value.fake._version != version]

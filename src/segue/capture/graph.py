@@ -131,12 +131,16 @@ class GraphBuilder:
         """What stands for a node in the graph under construction: itself, or an input of the bodies in between."""
         if node.graph is self.graph:
             return node
-        graphs = [self.root, *(body.graph for body in self.bodies)]
-        if node.graph not in graphs:
+        if not self._is_alive(node):
             graph_break("unsupported-tensor", what="a tensor that has left the transform it belongs to")
+        graphs = [self.root, *(body.graph for body in self.bodies)]
         for body in self.bodies[graphs.index(node.graph) :]:
             node = body.lift(node)
         return node
+
+    def _is_alive(self, node: fx.Node) -> bool:
+        """Whether a node is in a graph that is still under construction."""
+        return node.graph is self.root or any(node.graph is body.graph for body in self.bodies)
 
     def call(self, tr: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Add an operation; `kind` is fx's `call_function` or `call_method`."""
@@ -256,7 +260,7 @@ class GraphBuilder:
 
     def _tensor(self, tr: Tracer, node: fx.Node, fake: torch.Tensor) -> Value:
         known = self._tensors.get(id(fake))
-        if known is not None:
+        if known is not None and self._is_alive(known.node):
             return known
         if any(isinstance(s, torch.SymInt) for s in fake.shape):
             self.graph.erase_node(node)
@@ -318,12 +322,14 @@ def _convert(
 ) -> Any:
     """An operand as fx or PyTorch takes it: containers of tensors and constants."""
     value = tr.look(value)
+    if isinstance(value, TensorValue):
+        return tensor(value)
+    if isinstance(value, Known) and type(value.real) in CONSTANT_TYPES:
+        return value.concrete(tr)
 
     def again(inner: Value) -> Any:
         return _convert(tr, inner, tensor, number, symbolic)
 
-    if isinstance(value, TensorValue):
-        return tensor(value)
     if isinstance(value, SymbolicValue):
         return number(value)
     if isinstance(value, TupleValue):

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 
 from segue.capture import operators, realise
+from segue.capture.attributes import class_attribute
 from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, graph_break
 from segue.capture.frame import Frame, Resumable
 from segue.capture.graph import GraphBuilder
@@ -52,6 +53,10 @@ def _holds_finalised(obj: Any) -> bool:
     if type(obj) is dict:
         return any(hasattr(type(item), "__del__") for item in obj.values())
     return type(obj) in (list, tuple, set) and any(hasattr(type(item), "__del__") for item in obj)
+
+
+def _trace_line(code: types.CodeType, line: int | None) -> str:
+    return f'  File "{code.co_filename}", line {line}, in {code.co_name}'
 
 
 def _length(source: Source) -> Source:
@@ -242,10 +247,7 @@ class Tracer:
 
     def guard_class(self, cls: type, name: str) -> None:
         """The lookup of `name` on a user's class gives what it gives now."""
-        from segue.capture.attributes import lookup
-
-        if cls.__flags__ & 1 << 9:
-            self.classes.setdefault(cls, {}).setdefault(name, lookup(cls, name))
+        class_attribute(self, cls, name)
 
     def mutated(self, value: Value) -> None:
         """A value is being changed; one of the program's own must be written back."""
@@ -527,10 +529,7 @@ class Tracer:
 
     def stack_trace(self) -> str:
         """The captured frames as text, for graph nodes."""
-        lines = []
-        for code, i in self.sites():
-            lines.append(f'  File "{code.co_filename}", line {i.position.lineno}, in {code.co_name}')
-        return "\n".join(lines)
+        return "\n".join([_trace_line(code, i.position.lineno) for code, i in self.sites()])
 
     def count_instruction(self) -> None:
         """Keep to the capture budget."""

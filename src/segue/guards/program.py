@@ -80,7 +80,7 @@ class Program:
 
     def check(self, name: str, source: Source, *args: Any) -> None:
         """Require a fact of the value at `source`; the same fact is checked once."""
-        key = (name, source, *(_identity(a) for a in args))
+        key = (name, source, *[_identity(a) for a in args])
         if key in self._checked:
             return
         self._checked.add(key)
@@ -220,9 +220,9 @@ def _show_object(obj: Any) -> str:
 
 
 def _identity(value: Any) -> Any:
-    if isinstance(value, (int, float, str, bytes, bool, type(None), tuple)) and _hashable(value):
-        return (type(value), value)
-    return id(value)
+    if isinstance(value, tuple):
+        return (tuple, value) if _hashable(value) else id(value)
+    return (type(value), value) if isinstance(value, (int, float, str, bytes, type(None))) else id(value)
 
 
 def _hashable(value: Any) -> bool:

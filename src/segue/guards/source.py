@@ -16,18 +16,23 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def source_class(cls: type[T]) -> type[T]:
-    """A frozen dataclass that computes its hash once: sources are paths, and long ones are looked up often."""
+    """A frozen dataclass that computes its hash and its text once: sources are paths, and long ones are asked often."""
     made = dataclass(frozen=True)(cls)
-    compute = made.__hash__
+    made.__hash__ = _once("_hash", made.__hash__)  # type: ignore[method-assign]
+    made.__str__ = _once("_text", made.__str__)  # type: ignore[method-assign]
+    return made
 
-    def cached(self: Any) -> int:
-        known: int | None = self.__dict__.get("_hash")
+
+def _once(name: str, compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A method that keeps its result in the instance."""
+
+    def cached(self: Any) -> Any:
+        known = self.__dict__.get(name)
         if known is None:
-            known = self.__dict__["_hash"] = compute(self)
+            known = self.__dict__[name] = compute(self)
         return known
 
-    made.__hash__ = cached  # type: ignore[method-assign]
-    return made
+    return cached
 
 
 class Source:

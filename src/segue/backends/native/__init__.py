@@ -43,9 +43,12 @@ def native(
     from segue import config
     from segue.backends.native.values import NotGenerated
     from segue.graphs.inference import under_inference_mode, without_inference_mode
+    from segue.graphs.nested import all_nodes
     from segue.graphs.recorder import Unrecordable, needs_gradient
 
     settings = {**_MODES.get(mode, {}), **_checked(options or {})}
+    if any(getattr(node.target, "depends_on_data", False) for node in all_nodes(gm)):
+        raise GraphDeclined("not-native", "what it does depends on the data of a tensor")
     inside = without_inference_mode(gm)
     if inside is not None:
         return under_inference_mode(native(inside, example_inputs, mode, options))

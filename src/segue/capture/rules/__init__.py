@@ -78,7 +78,9 @@ def load() -> None:
     from segue.capture.rules import (  # noqa: F401
         autograd,
         builtins,
+        checkpointing,
         containers,
+        control_flow,
         dunders,
         inference,
         library,

@@ -149,7 +149,20 @@ def _autocast_nesting() -> int:
 def preserved() -> Iterator[None]:
     """Put the thread state back at the end: capture follows the program's changes and must leave none."""
     put_back = remember()
+    hooks = _take_saved_tensors_hooks()
     try:
         yield
     finally:
         put_back()
+        for pack, unpack in reversed(hooks):
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
+def _take_saved_tensors_hooks() -> list[tuple[Any, Any]]:
+    """Take away the program's hooks on what autograd saves, which must not see fake tensors; innermost first."""
+    engine: Any = torch._C._autograd
+    hooks: list[tuple[Any, Any]] = []
+    while (top := engine._top_saved_tensors_default_hooks(True)) is not None:
+        hooks.append(top)
+        engine._pop_saved_tensors_default_hooks()
+    return hooks

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch._functorch import eager_transforms
 from torch._functorch.vmap import vmap_impl
+from torch._higher_order_ops.associative_scan import associative_scan
 
 from segue.capture.body import CapturedFunction, fill, flatten, on_fakes, structure, value_of
 from segue.capture.breaks import graph_break
@@ -68,7 +69,6 @@ def transformed(tr: Tracer, name: str, transform: Transform, function: Value, ar
     tensors, spec = flatten(operands)
     body = CapturedFunction(tr, name, function)
     fakes, fake_kwargs = fill(spec, [t.fake for t in tensors])
-    tr.enter_operation()
     result = on_fakes(tr, name, lambda: transform(body, *fakes, **fake_kwargs))
     if body.module is None:
         graph_break("opaque-call", function=name)
@@ -121,6 +121,18 @@ def _gradient(name: str, implementation: Callable[..., Any]) -> None:
 
 _gradient("grad", eager_transforms.grad_impl)
 _gradient("grad_and_value", eager_transforms.grad_and_value_impl)
+
+
+@rule(associative_scan)
+def _associative_scan(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    named = dict(zip(("combine_fn", "xs", "dim"), args, strict=False)) | kwargs
+    function, operands = named.pop("combine_fn"), named.pop("xs")
+    settings = {k: tr.python_object(v) for k, v in named.items()}
+
+    def scan(called: Any, xs: Any) -> Any:
+        return associative_scan(called, xs, **settings)
+
+    return transformed(tr, "associative_scan", scan, function, [operands], {})
 
 
 class TransformValue(Value):
@@ -200,7 +212,6 @@ class PullBackValue(Value):
     def call(self, tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         tensors, spec = flatten(structure(tr, TupleValue([TupleValue(args), tr.new_dict(kwargs)]), lambda t: t))
         fakes, fake_kwargs = fill(spec, [t.fake for t in tensors])
-        tr.enter_operation()
         result = on_fakes(tr, "pull_back", lambda: self.on_fakes(*fakes, **fake_kwargs))
         nodes = [tr.graph.reach(n) for n in (self.node, *(t.node for t in tensors))]
         return _results(tr, PullBack(spec), nodes, result)
