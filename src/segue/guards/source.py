@@ -18,7 +18,7 @@ T = TypeVar("T")
 def source_class(cls: type[T]) -> type[T]:
     """A frozen dataclass that computes its hash and its text once: sources are paths, and long ones are asked often."""
     made = dataclass(frozen=True)(cls)
-    made.__hash__ = _once("_hash", made.__hash__)  # type: ignore[method-assign]
+    made.__hash__ = _once("_hash", made.__hash__)  # type: ignore[method-assign, assignment]
     made.__str__ = _once("_text", made.__str__)  # type: ignore[method-assign]
     return made
 

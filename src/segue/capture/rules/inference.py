@@ -14,6 +14,7 @@ from segue.capture.rules import rule
 from segue.capture.values.base import Value
 
 if TYPE_CHECKING:
+    from segue.capture.leaving import Place
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
 
@@ -24,7 +25,7 @@ Kwargs = dict[str, Value]
 class InferenceContext(Value):
     """The object that `torch.inference_mode` enters and leaves; once entered it is a node of the graph."""
 
-    def __init__(self, mode: bool, born: int) -> None:
+    def __init__(self, mode: bool, born: Place | None) -> None:
         self.mode = mode
         self.born = born
         self.node: fx.Node | None = None

@@ -23,6 +23,7 @@ from segue.capture.values.base import Value
 from segue.capture.values.sequence import TupleValue
 
 if TYPE_CHECKING:
+    from segue.capture.leaving import Place
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
 
@@ -138,7 +139,9 @@ def _associative_scan(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 class TransformValue(Value):
     """What `torch.func.jacrev(function)` and its kin give: called later."""
 
-    def __init__(self, function: Value, make: Callable[..., Any], args: Args, kwargs: Kwargs, born: int) -> None:
+    def __init__(
+        self, function: Value, make: Callable[..., Any], args: Args, kwargs: Kwargs, born: Place | None
+    ) -> None:
         self.function = function
         self.make = make
         self.args = args
@@ -198,7 +201,7 @@ def _jvp(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 class PullBackValue(Value):
     """The function that `torch.func.vjp` gives, which lives between two nodes of the graph."""
 
-    def __init__(self, node: fx.Node, on_fakes: Callable[..., Any], born: int) -> None:
+    def __init__(self, node: fx.Node, on_fakes: Callable[..., Any], born: Place | None) -> None:
         self.node = node
         self.on_fakes = on_fakes
         self.born = born
