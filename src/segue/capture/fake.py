@@ -163,9 +163,11 @@ class CaptureMode(FakeTensorMode):
         if torch._C._functorch.peek_interpreter_stack() is not None:
             with temporarily_clear_interpreter_stack():
                 return self.fake_of(real)
-        with torch.inference_mode(real.is_inference()):
-            meta = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="meta")
-            fake: torch.Tensor = FakeTensor(self, meta, real.device)
+        if real.is_inference() != torch.is_inference_mode_enabled():
+            with torch.inference_mode(real.is_inference()):
+                return self.fake_of(real)
+        meta = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device="meta")
+        fake: torch.Tensor = FakeTensor(self, meta, real.device) if real.is_meta else self._fake(meta, real.device)
         if isinstance(real, torch.nn.Parameter):
             fake._is_param = True
         if real.requires_grad:

@@ -10,8 +10,8 @@ from torch import fx
 
 def add_placeholder(graph: fx.Graph, name: str, example: Any) -> fx.Node:
     """A new input of a graph, after those it has."""
-    last = next((n for n in reversed(graph.nodes) if n.op == "placeholder"), None)
-    place = graph.inserting_after(last) if last else graph.inserting_before(next(iter(graph.nodes), None))
+    known = graph.find_nodes(op="placeholder", sort=False)  # in the order in which they were added
+    place = graph.inserting_after(known[-1]) if known else graph.inserting_before(next(iter(graph.nodes), None))
     with place:
         node = graph.placeholder(name)
     node.meta["example_value"] = example

@@ -85,6 +85,7 @@ def load() -> None:
         inference,
         library,
         markers,
+        modules,
         reparametrising,
         torch_state,
         torch_values,
