@@ -117,14 +117,15 @@ def summary(found: Sequence[Row]) -> list[str]:
     """The figures, beside what is asked for."""
     measured = [row for row in found if not row.problem]
     equal = [row for row in measured if not row.segue.problem]
-    theirs = [row for row in measured if is_one_graph(row.dynamo)]
+    compared = [row for row in measured if row.dynamo.graphs]
+    theirs = [row for row in compared if is_one_graph(row.dynamo)]
     both = [row for row in theirs if is_one_graph(row.segue)]
-    fewer = [row for row in measured if row.segue.operations < row.dynamo.operations and not row.dynamo.problem]
+    fewer = [row for row in compared if row.segue.operations < row.dynamo.operations and not row.dynamo.problem]
     left = [row for row in fewer if row.segue.outside or row.segue.problem]
     ratios = [ratio for row in equal if not row.dynamo.problem and (ratio := capture_ratio(row))]
-    dynamo_equal = sum(not row.dynamo.problem for row in measured)
+    dynamo_equal = sum(not row.dynamo.problem for row in compared)
     lines = [
-        f"equal to eager: {len(equal)} of {len(measured)} (torch.compile: {dynamo_equal})",
+        f"equal to eager: {len(equal)} of {len(measured)} (torch.compile: {dynamo_equal} of {len(compared)})",
         f"one graph, no break: {sum(is_one_graph(row.segue) for row in measured)} (torch.compile: {len(theirs)})",
         f"fewer operations captured than torch.compile: {described(fewer)}",
         f"  of which ran some outside of graphs: {described(left)}",
