@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 import segue
@@ -58,6 +59,8 @@ class Values(Snapshot):
     """Snapshots that look into what these constructs give besides: arrays, deques, slots."""
 
     def content(self, value: Any) -> Any:
+        if is_lazy(value):
+            return (type(value).__name__, value.dtype)
         if isinstance(value, np.ndarray):
             return ("ndarray", str(value.dtype), value.shape, value.tolist())
         if isinstance(value, np.generic):
