@@ -13,8 +13,14 @@ from typing import Any
 import torch
 from torch import fx
 
+from segue.capture.inference import enter_inference_mode
+from segue.capture.operations import OBJECT_CHANGES
 from segue.capture.rules.torch_state import SETTERS
 from segue.errors import GraphDeclined
+from segue.graphs.nested import all_nodes
+
+_OBJECT_LEVEL = (*OBJECT_CHANGES, torch.nn.Parameter, torch.autograd.grad, enter_inference_mode)
+"""What changes tensor objects or the state of the thread, which a functional graph does not show."""
 
 
 def compile_graph(
@@ -46,6 +52,9 @@ def compile_graph(
     for node in gm.graph.nodes:
         if node.target in _LASTING:
             raise GraphDeclined("inductor-state", f"Inductor would not replay {node.target.__name__}")
+    for node in all_nodes(gm):
+        if node.target in _OBJECT_LEVEL or getattr(node.target, "depends_on_data", False):
+            raise GraphDeclined("inductor-state", f"Inductor would not replay {node.name}")
     writes = any(_is_written(node) for node in gm.graph.nodes if node.op == "placeholder")
     if writes and overlap(example_inputs):
         raise GraphDeclined("inductor-overlap", "an input that is written shares memory with another one")

@@ -44,7 +44,7 @@ class Body:
     def lift(self, node: fx.Node) -> fx.Node:
         """The input that stands for a node of the enclosing graph."""
         if node not in self.lifted:
-            self.lifted[node] = add_placeholder(self.graph, node.name, node.meta["example_value"])
+            self.lifted[node] = add_placeholder(self.graph, f"outer{len(self.lifted)}", node.meta["example_value"])
         return self.lifted[node]
 
     def note_change(self, value: Value) -> None:

@@ -99,6 +99,8 @@ class GraphBuilder:
         self._names: dict[str, int] = {}
         self._input_storages: set[int] = set()
         self._tensors: dict[int, TensorValue] = {}
+        self.assigned: dict[TensorValue, Value] = {}
+        """Gradients that the program has assigned to its tensors."""
         self._told_apart: list[TensorValue] = []
 
     def input_tensor(self, real: torch.Tensor, source: Source, cls: type) -> TensorValue:
@@ -147,6 +149,7 @@ class GraphBuilder:
         if kind == "call_function" and isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             kind, target = "call_method", target.__name__
         name = target if kind == "call_method" else name_of(target)
+        kwargs, generator = self._without_generator(tr, kwargs)
         symbolic = name.rpartition(".")[2] in SCALAR_OPERATIONS
         fakes = [self._fake(tr, a, symbolic) for a in args], {k: self._fake(tr, v, symbolic) for k, v in kwargs.items()}
         versions = [(v, v.fake._version) for v in _tensors(args, kwargs) if not v.fake.is_inference()]
@@ -157,7 +160,7 @@ class GraphBuilder:
             kind,
             target,
             tuple(self._node(tr, a, symbolic) for a in args),
-            {k: self._node(tr, v, symbolic) for k, v in kwargs.items()},
+            {k: self._node(tr, v, symbolic) for k, v in kwargs.items()} | generator,
         )
         for value, version in versions:
             if value.fake._version != version:
@@ -167,6 +170,17 @@ class GraphBuilder:
         node.meta["example_value"] = result
         node.meta["stack_trace"] = tr.stack_trace()
         return self._wrap(tr, node, result)
+
+    def _without_generator(self, tr: Tracer, kwargs: dict[str, Value]) -> tuple[dict[str, Value], dict[str, fx.Node]]:
+        """The keywords for fake tensors, which take no numbers from a generator of the program, and its node."""
+        given = tr.look(kwargs["generator"]) if "generator" in kwargs else None
+        if given is None or given.source is None or not isinstance(given.real, torch.Generator):
+            return kwargs, {}
+        self.is_random = True
+        if given.source not in self._numbers:
+            self._numbers[given.source] = self._placeholder(given.source, given.real, given.real)
+        rest = {k: v for k, v in kwargs.items() if k != "generator"}
+        return rest, {"generator": self.reach(self._numbers[given.source])}
 
     def set_state(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> fx.Node:
         """A change of the thread state under which the following operations run."""
@@ -194,6 +208,10 @@ class GraphBuilder:
             assert other.source is not None
             tr.program.check_pair("is_not", value.source, other.source)
         self._told_apart.append(value)
+
+    def is_in_input(self, value: TensorValue) -> bool:
+        """Whether a tensor is a view of one of the program's, or may be one."""
+        return is_inside_transform(value.fake) or value.fake.untyped_storage()._cdata in self._input_storages
 
     def known_tensors(self) -> list[TensorValue]:
         """All tensors that the graphs have so far."""

@@ -14,6 +14,12 @@ from segue import markers
 DATA_READERS = frozenset(("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__complex__"))
 """Tensor methods that give Python values made from the data."""
 
+OBJECT_CHANGES = (
+    "requires_grad_", "detach_", "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "resize_",
+    "resize_as_",
+)  # fmt: skip
+"""Tensor methods that change the tensor object itself, not only its elements."""
+
 NOT_OPERATIONS = frozenset(
     """
     storage_offset as_strided as_strided_copy
@@ -33,7 +39,8 @@ NOT_OPERATIONS = frozenset(
     get_autocast_cpu_dtype get_default_dtype get_default_device get_num_threads get_device_module
     handle_torch_function has_torch_function __torch_function__ __torch_dispatch__ _sync vmap cond typename
     is_tensor is_storage import_ir_module fork wait parse_ir parse_schema parse_type_comment
-    merge_type_from_type_comment init_num_threads classproperty compiled_with_cxx11_abi sym_int sym_float sym_max
+    merge_type_from_type_comment triplet_margin_with_distance_loss
+    init_num_threads classproperty compiled_with_cxx11_abi sym_int sym_float sym_max
     sym_min sym_not sym_ite sym_sum sym_sqrt sym_fresh_size is_distributed reinforce unravel_index_out
     is_anomaly_enabled set_anomaly_enabled is_anomaly_check_nan_enabled set_warn_always is_warn_always_enabled
     are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled get_deterministic_debug_mode

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from segue.errors import GraphDeclined
@@ -47,6 +48,8 @@ def native(
     from segue.graphs.recorder import Unrecordable, needs_gradient
 
     settings = {**_MODES.get(mode, {}), **_checked(options or {})}
+    if any(isinstance(example, torch.Generator) for example in example_inputs):
+        raise GraphDeclined("not-native", "it takes numbers from a generator of the program")
     if any(getattr(node.target, "depends_on_data", False) for node in all_nodes(gm)):
         raise GraphDeclined("not-native", "what it does depends on the data of a tensor")
     inside = without_inference_mode(gm)

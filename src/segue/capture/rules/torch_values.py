@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from segue.capture.breaks import graph_break
-from segue.capture.operations import DATA_READERS
+from segue.capture.operations import DATA_READERS, OBJECT_CHANGES
 from segue.capture.rules import rule
 from segue.capture.values.base import Value
 from segue.capture.values.sequence import TupleValue
@@ -66,7 +66,7 @@ def _numel(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(total)
 
 
-@rule(torch.Tensor.register_hook, torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+@rule(torch.Tensor.register_hook, torch.Tensor.backward, torch.autograd.backward)
 def _autograd(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     graph_break("side-effect-call", function="the autograd engine")
 
@@ -86,6 +86,66 @@ def _assert(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(None)
 
 
-@rule(torch.nn.Parameter, torch.nn.Buffer)
+@rule(torch.autograd.grad)
+def _gradients(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    """Fake tensors have a history like the real ones', so the engine tells what it will give."""
+    return tr.graph.call(tr, "call_function", torch.autograd.grad, args, kwargs)
+
+
+@rule(torch.nn.Parameter)
 def _parameter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("unsupported-class", type="torch.nn.Parameter")
+    given = tr.look(args[0]) if args else None
+    if not isinstance(given, TensorValue) or given.cls is not torch.Tensor or tr.graph.bodies:
+        graph_break("unsupported-class", type="torch.nn.Parameter")
+    return tr.graph.call(tr, "call_function", torch.nn.Parameter, args, kwargs)
+
+
+@rule(torch.nn.Buffer)
+def _buffer(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    graph_break("unsupported-class", type="torch.nn.Buffer")
+
+
+def _of_fresh(name: str) -> None:
+    """A method that changes the tensor object itself: of one that the graph has made, it is an operation."""
+
+    def change(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        tensor = tr.look(args[0])
+        if not isinstance(tensor, TensorValue) or tensor.source is not None or tr.graph.bodies:
+            graph_break("unsupported-operation", operation=f"{name}()", types="a tensor of the program")
+        return tr.graph.call(tr, "call_method", name, args, kwargs)
+
+    rule(getattr(torch.Tensor, name))(change)
+
+
+for _name in OBJECT_CHANGES:
+    _of_fresh(_name)
+
+
+@rule(torch.Tensor.storage_offset)
+def _storage_offset(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    tensor = tr.look(args[0])
+    if not isinstance(tensor, TensorValue) or tr.graph.is_in_input(tensor):
+        graph_break("unsupported-operation", operation="storage_offset()", types="a tensor of the program")
+    return tr.constant(tensor.fake.storage_offset())
+
+
+@rule(torch.Tensor.as_strided, torch.as_strided)
+def _as_strided(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    tensor = tr.look(args[0])
+    has_offset = len(args) > 3 or "storage_offset" in kwargs
+    if not isinstance(tensor, TensorValue) or (has_offset and tr.graph.is_in_input(tensor)):
+        graph_break("unsupported-operation", operation="as_strided()", types="a tensor of the program")
+    return tr.graph.call(tr, "call_method", "as_strided", args, kwargs)
+
+
+def _folded(kind: Any) -> None:
+    """Objects that only describe, made of constants."""
+
+    def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        return tr.fold(kind, args, kwargs)
+
+    rule(kind)(make)
+
+
+for _kind in (torch.finfo, torch.iinfo, torch.device, torch.dtype.to_complex, torch.dtype.to_real):
+    _folded(_kind)

@@ -111,6 +111,10 @@ class TensorValue(Value):
             return tr.graph.call(tr, "call_function", getattr, [self, tr.constant(name)], {})
         if name == "__class__":
             return tr.constant(self.cls)
+        if name == "grad" and tr.graph.assigned:
+            self.hash_key(tr)  # it is none of those whose gradient was assigned, or that very one
+            if self in tr.graph.assigned:
+                return tr.graph.assigned[self]
         if self.source is not None and name in ("grad", "_backward_hooks", "_post_accumulate_grad_hooks"):
             if self in tr.graph.written:
                 graph_break("unsupported-attribute", name=name, type="a tensor written in this graph", verb="read")
@@ -122,9 +126,30 @@ class TensorValue(Value):
     def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
         from segue.capture.attributes import lookup
 
+        if name == "grad" and self.source is not None:
+            self._assign_grad(tr, tr.look(value))
+            return
         if lookup(self.cls, name) is not MISSING or self.source is None:
             graph_break("unsupported-attribute", name=name, type="Tensor", verb="written")
         self.attributes(tr).store(tr, name, tr.constant(name), value)
+
+    def _assign_grad(self, tr: Tracer, value: Value) -> None:
+        if isinstance(value, TensorValue):
+            fits = (value.fake.shape, value.fake.dtype, value.fake.device) == (
+                self.fake.shape, self.fake.dtype, self.fake.device
+            )  # fmt: skip
+            if not fits or value is self or tr.graph.bodies:
+                graph_break("unsupported-attribute", name="grad", type="Tensor", verb="written")
+        elif value.real is not None:
+            graph_break("unsupported-attribute", name="grad", type="Tensor", verb="written")
+        self.hash_key(tr)
+        tr.mutated(self)
+        tr.graph.assigned[self] = value
+
+    def write_back(self, to: Rebuilder) -> None:
+        """Emit the effect that assigns the gradient."""
+        value = to.register(to.tr.graph.assigned[self])
+        to.program.call(setattr, to.register(self), to.program.constant("grad"), value)
 
     def rebuild(self, to: Rebuilder) -> int:
         if self.source is not None:
