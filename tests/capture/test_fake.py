@@ -78,7 +78,8 @@ def run():
             if grad:
                 names["y"].requires_grad_()
             with torch.set_grad_enabled(grad), mode:
-                found[f"{name}, grad {grad}"] = facts(eval(text, names))
+                for times in "once", "again":
+                    found[f"{name}, grad {grad}, {times}"] = facts(eval(text, names))
     return found
 
 def program(x):

@@ -12,6 +12,7 @@ from segue.capture import recall
 from segue.capture.fake import CaptureMode
 from segue.capture.recall import Recall
 from segue.capture.recipes import CAPACITY, Constant, Memory
+from segue.capture.values.base import MISSING
 
 X, Y = torch.empty(3, 4), torch.empty(3, 4)
 INDEX = torch.empty(3, dtype=torch.int64)
@@ -81,8 +82,9 @@ def described(result, operands):
 def run(mode, target, args):
     """An operation as capture runs it, and whether it was remembered."""
     call = Recall(target, args, {})
-    if call.recipe is not None:
-        return mode.made(call.recipe, call.tensors), True
+    known = call.result(mode)
+    if known is not MISSING:
+        return known, True
     with mode:
         result = getattr(args[0], target)(*args[1:]) if isinstance(target, str) else target(*args)
     call.keep(result)

@@ -32,6 +32,8 @@ from segue.capture.standins import answered, answering
 _log = logging.getLogger("torch._subclasses.fake_tensor")
 
 
+_PLAIN_TENSOR = "_segue_plain"
+
 _remembered = Memory()
 """What ATen operations gave, by operation, operands and default dtype."""
 
@@ -89,15 +91,22 @@ class CaptureMode(FakeTensorMode):
         except Unknown:
             return super().dispatch(func, types, args, kwargs)
         if recipe is not None:
-            return self.made(recipe, operands.tensors)
+            return self.made(recipe, operands.tensors, below=True)
         result = super().dispatch(func, types, args, kwargs)
         with contextlib.suppress(Unknown):
             if Operands().key(args, kwargs) == key[-1]:
                 _remembered.keep(key, operands.recipe(result))
         return result
 
-    def made(self, recipe: Recipe, tensors: list[FakeTensor]) -> Any:
-        """The result that a recipe makes out of tensors among the operands."""
+    def made(self, recipe: Recipe, tensors: list[FakeTensor], below: bool = False) -> Any:
+        """The result that a recipe makes out of tensors among the operands.
+
+        Args:
+            below: whether PyTorch, which is above, makes a view's count of writes that of its base.
+
+        Raises:
+            Unknown: if a view is to be made of a tensor that did not come from here.
+        """
         match recipe:
             case Fresh(dtype, device, sizes, strides):
                 return self._fake(torch.empty_strided(sizes, strides, dtype=dtype, device="meta"), device)
@@ -105,20 +114,32 @@ class CaptureMode(FakeTensorMode):
                 return tensors[argument]
             case Alias(argument, sizes, strides, offset):
                 base = tensors[argument]
-                with fake_tensor.in_kernel_invocation_manager(self):
-                    alias = torch.ops.aten.as_strided.default(base, sizes, strides, offset)
-                return self._fake(alias, base.fake_device)
+                if below:
+                    with torch.inference_mode(base.is_inference()):
+                        alias = torch.empty(0, dtype=base.dtype, device="meta")
+                        alias.set_(base.untyped_storage(), offset, sizes, strides)
+                        return self._fake(alias, base.fake_device, keeps=False)
+                plain = vars(base).get(_PLAIN_TENSOR)
+                if plain is None:
+                    raise Unknown
+                return self._fake(plain.as_strided(sizes, strides, offset), base.fake_device)
             case Constant(value):
                 return value
-        return recipe.container([self.made(item, tensors) for item in recipe.items])
+        return recipe.container([self.made(item, tensors, below) for item in recipe.items])
 
-    def _fake(self, meta: torch.Tensor, device: torch.device) -> FakeTensor:
-        """What `FakeTensor(self, meta, device)` gives, in a sixth of the time, for a device that is complete."""
+    def _fake(self, meta: torch.Tensor, device: torch.device, keeps: bool = True) -> FakeTensor:
+        """What `FakeTensor(self, meta, device)` gives, in a sixth of the time, for a device that is complete.
+
+        If it `keeps` it, `meta` is at hand for views: it has the same memory and count of writes.  To make a view of
+        the fake tensor itself, PyTorch's C++ code would import `torch.distributed.tensor`.
+        """
         fake = torch.Tensor._make_subclass(
             FakeTensor, meta, False, dispatch_device=True, device_for_backend_keys=device
         )
         torch._C._set_throw_on_mutable_data_ptr(fake)
         vars(fake).update(self._attributes, _fake_device=device)
+        if keeps:
+            vars(fake)[_PLAIN_TENSOR] = meta
         return fake
 
     def _dispatch_impl(

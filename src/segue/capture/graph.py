@@ -22,6 +22,7 @@ from segue.capture.recall import Recall
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.known import Known
 from segue.capture.values.mapping import DictValue
+from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, SliceValue, TupleValue
 from segue.capture.values.symbolic import SymbolicValue
 from segue.capture.values.tensor import TensorValue
@@ -146,6 +147,12 @@ class GraphBuilder:
 
     def call(self, tr: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Add an operation; `kind` is fx's `call_function` or `call_method`."""
+        from segue.capture.rules.overrides import dispatch
+
+        if any(isinstance(tr.look(a), ObjectValue) for a in (*args, *kwargs.values())):
+            handed_over = dispatch(tr, target, args, kwargs)
+            if handed_over is not None:
+                return handed_over
         if kind == "call_function" and isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             kind, target = "call_method", target.__name__
         name = target if kind == "call_method" else name_of(target)
@@ -228,8 +235,9 @@ class GraphBuilder:
     def _run_fake(self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tr.enter_operation()
         recall = Recall(target, args, kwargs)
-        if recall.recipe is not None:
-            return self.fake_mode.made(recall.recipe, recall.tensors)
+        known = recall.result(self.fake_mode)
+        if known is not MISSING:
+            return known
         with self.failing_as_breaks(name):
             if kind == "call_method":
                 result = getattr(args[0], target)(*args[1:], **kwargs)

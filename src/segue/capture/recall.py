@@ -7,15 +7,17 @@ that write none of their operands, and its keys hold PyTorch's settings.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from segue import _core
+from segue.capture.fake import CaptureMode
 from segue.capture.operations import is_torchs_own
 from segue.capture.recipes import Alias, Fresh, Memory, Operands, Recipe, Several, Unknown
+from segue.capture.values.base import MISSING
 
 _remembered = Memory()
 
@@ -31,26 +33,26 @@ _SETTINGS: tuple[Callable[[], Any], ...] = tuple(
 
 
 class Recall:
-    """One call of an operation on fake tensors: `recipe` says how to make its result, if it is remembered."""
+    """One call of an operation on fake tensors: `result` gives what it gives, if that is remembered."""
 
     def __init__(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         self._operands = Operands()
         self._given = args, kwargs
         self._key: Hashable = None
         self._operands_key: Hashable = None
-        self.recipe: Recipe | None = None
-        try:
+        self._versions: list[int] = []
+        with contextlib.suppress(Unknown):
             self._key = self._full_key(target)
-            self.recipe = _remembered.get(self._key)
-        except Unknown:
-            return
-        if self.recipe is None:
-            self._versions = [t._version for t in self.tensors]
 
-    @property
-    def tensors(self) -> list[FakeTensor]:
-        """The tensors among the operands, to which the recipe refers."""
-        return self._operands.tensors
+    def result(self, mode: CaptureMode) -> Any:
+        """The result, made from memory; `MISSING` if the operation must run."""
+        recipe = _remembered.get(self._key)
+        if recipe is not None:
+            with contextlib.suppress(Unknown):
+                return mode.made(recipe, self._operands.tensors)
+        if self._key is not None:
+            self._versions = [t._version for t in self._operands.tensors]
+        return MISSING
 
     def _full_key(self, target: Any) -> Hashable:
         if isinstance(target, str):
@@ -58,15 +60,16 @@ class Recall:
         if not is_torchs_own(target) or torch._C._functorch.peek_interpreter_stack() is not None:
             raise Unknown
         self._operands_key = self._operands.key(*self._given)
-        need_gradients = [t.requires_grad for t in self.tensors]
-        if (torch.is_grad_enabled() and any(need_gradients)) or any(t.is_inference() for t in self.tensors):
+        tensors = self._operands.tensors
+        need_gradients = [t.requires_grad for t in tensors]
+        if (torch.is_grad_enabled() and any(need_gradients)) or any(t.is_inference() for t in tensors):
             raise Unknown
         settings = [setting() for setting in _SETTINGS]
         return id(target), _core.global_state(), *settings, *need_gradients, self._operands_key
 
     def keep(self, result: Any) -> None:
         """Remember what the operation gave."""
-        if self._key is None or self._versions != [t._version for t in self.tensors]:
+        if self._key is None or self._versions != [t._version for t in self._operands.tensors]:
             return
         try:
             recipe = self._operands.recipe(result)
