@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _TUPLE_GETTER = type(__import__("collections").namedtuple("_", "field").field)
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+_METHODS = (types.FunctionType, *_C_METHODS)
 _C_FIELDS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_CLASS_FIELD = vars(object)["__class__"]
 
 
 def lookup(cls: type, name: str) -> Any:
@@ -77,9 +79,7 @@ def generic_get(tr: Tracer, value: Value, name: str) -> Value:
         return found
     if fallback is MISSING:
         _raise_missing(tr, cls, name)
-    if not isinstance(fallback, types.FunctionType):
-        graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")
-    return tr.call(tr.pinned(fallback), [value, tr.constant(name)], {})
+    return tr.call(bind(tr, fallback, value, cls, "__getattr__"), [tr.constant(name)], {})
 
 
 def default_get(tr: Tracer, value: Value, name: str) -> Value:
@@ -131,7 +131,9 @@ def bind(tr: Tracer, attribute: Any, value: Value | None, cls: type, name: str) 
             tr.raise_error(AttributeError, f"property {name!r} of {cls.__name__!r} object has no getter")
         return tr.call(tr.pinned(attribute.fget), [value], {})
     if kind is _TUPLE_GETTER:
-        return value.get_item(tr, tr.constant(attribute.__reduce__()[1][0]))
+        return value.built_in().get_item(tr, tr.constant(attribute.__reduce__()[1][0]))
+    if attribute is _CLASS_FIELD:
+        return tr.constant(cls)
     if kind in _C_FIELDS:
         return value.special_attribute(tr, attribute, name)
     if kind is functools.cached_property:
@@ -220,10 +222,10 @@ def generic_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
     """`setattr(value, name, new)` for an instance."""
     cls = value.python_type(tr)
     setter = class_attribute(tr, cls, "__setattr__")
-    if isinstance(setter, types.FunctionType):
-        tr.call(tr.pinned(setter), [value, tr.constant(name), new], {})
-    elif setter in _DEFAULT_WRITERS:
+    if setter in _DEFAULT_WRITERS:
         default_set(tr, value, name, new)
+    elif isinstance(setter, _METHODS):
+        tr.call(bind(tr, setter, value, cls, "__setattr__"), [tr.constant(name), new], {})
     else:
         graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="written")
 
@@ -255,10 +257,10 @@ def generic_delete(tr: Tracer, value: Value, name: str) -> None:
     """`delattr(value, name)` for an instance."""
     cls = value.python_type(tr)
     deleter = class_attribute(tr, cls, "__delattr__")
-    if isinstance(deleter, types.FunctionType):
-        tr.call(tr.pinned(deleter), [value, tr.constant(name)], {})
-    elif deleter in _DEFAULT_WRITERS:
+    if deleter in _DEFAULT_WRITERS:
         default_delete(tr, value, name)
+    elif isinstance(deleter, _METHODS):
+        tr.call(bind(tr, deleter, value, cls, "__delattr__"), [tr.constant(name)], {})
     else:
         graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="deleted")
 

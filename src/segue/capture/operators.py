@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from segue.capture.attributes import special_method
+from segue.capture.attributes import class_attribute, special_method
 from segue.capture.breaks import graph_break
 from segue.capture.values.base import Value
+from segue.capture.values.derived import DerivedValue
+from segue.capture.values.identity import IdValue
 from segue.capture.values.known import PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, DictView, SetValue
 from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
@@ -103,19 +106,10 @@ def binary(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
             return symbolic(tr, function, a, b)
     if _is_foldable(a) and _is_foldable(b):
         return compute(tr, function, a, b)
-    if isinstance(a, SequenceValue):
-        found = _sequence(tr, base, inplace, a, b)
+    if not isinstance(a, DerivedValue) and not isinstance(b, DerivedValue):
+        found = containers(tr, base, inplace, a, b)
         if found is not None:
             return found
-    if isinstance(b, ListValue | TupleValue) and base == "*" and _is_scalar(a):
-        return b.like(b.items(tr) * tr.index_of(a))
-    if isinstance(a, SetValue | DictView) and base in ("|", "&", "-", "^"):
-        return _sets(tr, base, inplace, a, b)
-    if isinstance(a, DictValue) and isinstance(b, DictValue) and base == "|":
-        target = a if inplace else DictValue(dict(a.load(tr)))
-        for key, (name_value, item) in b.load(tr).items():
-            target.store(tr, key, name_value, item)
-        return target
     if isinstance(a, Known) and a.real.__class__ is str and base == "%":
         return tr.call(tr.constant(str.__mod__), [a, b], {})
     return _by_methods(tr, symbol, name, inplace, a, b)
@@ -129,6 +123,24 @@ def symbolic(tr: Tracer, function: Callable[..., Any], *operands: Value) -> Valu
         for operand in operands:
             operand.concrete(tr)
         tr.raise_error(type(e), *e.args)
+
+
+def containers(tr: Tracer, base: str, inplace: bool, a: Value, b: Value) -> Value | None:
+    """The operators of built-in containers; None if they have none for these operands."""
+    if isinstance(a, SequenceValue):
+        return _sequence(tr, base, inplace, a, b)
+    if isinstance(b, SequenceValue) and base == "*" and _is_scalar(a):
+        return b.like(b.items(tr) * tr.index_of(a))
+    if isinstance(a, SetValue | DictView) and base in ("|", "&", "-", "^"):
+        if isinstance(a, SetValue) and not isinstance(b, SetValue):
+            return None
+        return _sets(tr, base, inplace, a, b)
+    if isinstance(a, DictValue) and isinstance(b, DictValue) and base == "|":
+        target = a if inplace else DictValue(dict(a.load(tr)), a.cls)
+        for key, (name_value, item) in b.load(tr).items():
+            target.store(tr, key, name_value, item)
+        return target
+    return None
 
 
 def _sequence(tr: Tracer, base: str, inplace: bool, a: SequenceValue, b: Value) -> Value | None:
@@ -188,22 +200,45 @@ def _first_implemented(
     tr: Tracer, attempts: list[tuple[Value, str, Value]], symbol: str, kind_a: type, kind_b: type
 ) -> Value:
     for receiver, method, operand in attempts:
+        if _declines(tr, receiver, method, operand):
+            continue
         bound = special_method(tr, receiver, method)
         if bound is None:
             continue
         result = tr.look(tr.call(bound, [operand], {}))
         if not (isinstance(result, Known) and result.real is NotImplemented):
             return result
+    if symbol in ("+", "+=") and isinstance(attempts[0][0], SequenceValue):
+        kind = "list" if issubclass(kind_a, list) else "tuple"
+        tr.raise_error(TypeError, f'can only concatenate {kind} (not "{kind_b.__name__}") to {kind}')
+    if symbol in ("*", "*="):
+        for one, other in ((kind_a, kind_b), (kind_b, kind_a)):
+            if issubclass(one, (str, bytes, list, tuple)):
+                tr.raise_error(TypeError, f"can't multiply sequence by non-int of type '{other.__name__}'")
+    shown = "** or pow()" if symbol == "**" else symbol
     tr.raise_error(
         TypeError,
-        f"unsupported operand type(s) for {symbol}: '{kind_a.__name__}' and '{kind_b.__name__}'",
+        f"unsupported operand type(s) for {shown}: '{kind_a.__name__}' and '{kind_b.__name__}'",
     )
+
+
+def _declines(tr: Tracer, receiver: Value, method: str, operand: Value) -> bool:
+    """Whether the operator of a built-in class answers `NotImplemented`: it knows only its own kin."""
+    if isinstance(receiver, SequenceValue | DictValue | SetValue | SymbolicValue):
+        found = class_attribute(tr, receiver.python_type(tr), method)
+        return not hasattr(found, "__code__")
+    if not isinstance(receiver, Known) or not isinstance(receiver.real, PRIMITIVES):
+        return False
+    found = class_attribute(tr, type(receiver.real), method)
+    return not hasattr(found, "__code__") and not isinstance(operand, Known | SymbolicValue)
 
 
 def compare(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a <symbol> b` for a rich comparison."""
     a, b = tr.look(a), tr.look(b)
     function, method, reflected = COMPARE[symbol]
+    if isinstance(a, IdValue) or isinstance(b, IdValue):
+        return _compare_identities(tr, function, a, b)
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
         if _tensor_operand(a) and _tensor_operand(b):
             return tr.graph.call(tr, "call_function", function, [a, b], {})
@@ -217,9 +252,15 @@ def compare(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
         return _compare_sequences(tr, symbol, a, b)
     if symbol in ("==", "!=") and isinstance(a, DictValue) and isinstance(b, DictValue):
         return tr.constant(_equal_dicts(tr, a, b) == (symbol == "=="))
-    if symbol in ("==", "!=") and isinstance(a, SetValue) and isinstance(b, SetValue):
-        return tr.constant((set(a.entries) == set(b.entries)) == (symbol == "=="))
+    if isinstance(a, SetValue) and isinstance(b, SetValue):
+        return tr.constant(function(set(a.entries), set(b.entries)))
     return _compare_by_methods(tr, symbol, method, reflected, a, b)
+
+
+def _compare_identities(tr: Tracer, function: Callable[..., Any], a: Value, b: Value) -> Value:
+    if isinstance(a, IdValue) and isinstance(b, IdValue) and function in (operator.eq, operator.ne):
+        return tr.constant(identical(tr, a.target, b.target) == (function is operator.eq))
+    return compute(tr, function, a, b)
 
 
 def _compare_by_methods(tr: Tracer, symbol: str, method: str, reflected: str, a: Value, b: Value) -> Value:
@@ -275,6 +316,8 @@ def _compare_sequences(tr: Tracer, symbol: str, a: SequenceValue, b: SequenceVal
 def _equal_dicts(tr: Tracer, a: DictValue, b: DictValue) -> bool:
     left, right = a.load(tr), b.load(tr)
     if left.keys() != right.keys():
+        return False
+    if issubclass(a.cls, OrderedDict) and issubclass(b.cls, OrderedDict) and list(left) != list(right):
         return False
     return all(same_or_equal(tr, left[k][1], right[k][1]) for k in left)
 

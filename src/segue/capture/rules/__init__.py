@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from segue.capture.frame import Frame
     from segue.capture.tracer import Tracer
     from segue.capture.values.base import Value
 
 Rule = Callable[["Tracer", "list[Value]", "dict[str, Value]"], "Value"]
+Shortcut = Callable[["Tracer", "Frame"], None]
 
 _RULES: dict[int, tuple[Any, Rule]] = {}
+_SHORTCUTS: dict[int, tuple[FunctionType, Shortcut]] = {}
 _BY_NAME: dict[tuple[str, str], Rule] = {}
 _loaded = False
 
@@ -59,6 +62,22 @@ def inline(python_function: Callable[..., Any], *targets: Any) -> None:
     rule(*targets)(stand_in)
 
 
+def shortcut(function: FunctionType) -> Callable[[Shortcut], Shortcut]:
+    """Register what moves a frame of a Python function on, over instructions whose outcome it finds out faster."""
+
+    def register(skip: Shortcut) -> Shortcut:
+        _SHORTCUTS[id(function.__code__)] = (function, skip)
+        return skip
+
+    return register
+
+
+def find_shortcut(code: CodeType) -> Shortcut | None:
+    """The shortcut of a function, if it has one."""
+    found = _SHORTCUTS.get(id(code))
+    return found[1] if found is not None else None
+
+
 def find_rule(target: Any) -> Rule | None:
     """The rule of a callable, if it has one."""
     if not _loaded:
@@ -79,6 +98,7 @@ def load() -> None:
         autograd,
         builtins,
         checkpointing,
+        classes,
         containers,
         control_flow,
         dunders,
@@ -86,7 +106,11 @@ def load() -> None:
         library,
         markers,
         modules,
+        output,
+        numpy_,
+        overrides,
         reparametrising,
+        texts,
         torch_state,
         torch_values,
         transforms,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import abc
 import builtins
-import functools
 import types
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from segue.capture import operators
 from segue.capture.attributes import lookup, special_method
@@ -22,8 +18,10 @@ from segue.capture.values.function import (
     PartialValue,
     SuperValue,
 )
+from segue.capture.values.identity import IdValue, hash_of
 from segue.capture.values.iterator import CombinedIterator, GeneratorValue
 from segue.capture.values.known import Known
+from segue.capture.values.late import late_number
 from segue.capture.values.mapping import DictValue, SetValue
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, SequenceValue, SliceValue, TupleValue
@@ -62,9 +60,9 @@ def sorted_items(tr: Tracer, items: list[Value], kwargs: Kwargs) -> list[Value]:
     return [items[i] for i in order]
 
 
-@rule(print, open, input, builtins.breakpoint, exec, eval, compile)
+@rule(open, input, builtins.breakpoint, exec, eval, compile)
 def _effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("side-effect-call", function="print(), input(), open(), eval() or the like")
+    graph_break("side-effect-call", function="input(), open(), eval() or the like")
 
 
 @rule(len)
@@ -88,85 +86,6 @@ def _extreme(tr: Tracer, function: Any, python: Any, args: Args, kwargs: Kwargs)
     if len(looked) > 1 and not kwargs and all(isinstance(a, Known | SymbolicValue) for a in looked):
         return tr.fold(function, looked, {})
     return tr.call(tr.pinned(python), args, kwargs)
-
-
-@rule(isinstance)
-def _isinstance(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    value, target = tr.look(args[0]), tr.look(args[1])
-    if isinstance(target, TupleValue):
-        return tr.constant(any(_isinstance(tr, [value, t], {}).truth(tr) for t in target.items(tr)))
-    cls = value.python_type(tr)
-    wanted = target.concrete(tr)
-    if isinstance(wanted, types.UnionType):
-        return tr.constant(any(_isinstance(tr, [value, tr.pinned(t)], {}).truth(tr) for t in wanted.__args__))
-    if not isinstance(wanted, type):
-        graph_break("unsupported-operation", operation="isinstance()", types=cls.__name__)
-    if cls is wanted:
-        return tr.constant(True)
-    check = lookup(type(wanted), "__instancecheck__")
-    if check is type.__instancecheck__ or _is_abstract_base(wanted):
-        if type(wanted) is abc.ABCMeta:
-            _guard_registrations(tr)
-        if issubclass(cls, wanted):
-            return tr.constant(True)
-        return tr.constant(_claims(tr, value, cls, wanted))
-    if type(wanted).__module__.startswith("torch"):
-        return tr.constant(_torch_class(tr, value, cls, wanted))
-    graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
-
-
-def _guard_registrations(tr: Tracer) -> None:
-    """No class has been registered with an abstract base class since."""
-    tr.program.check_plain("predicate", functools.partial(_registrations_are, abc.get_cache_token()), ())
-
-
-def _registrations_are(token: object) -> bool:
-    return abc.get_cache_token() == token
-
-
-def _is_abstract_base(cls: type) -> bool:
-    """An ABC whose check is the usual one, on classes alone."""
-    hook = lookup(cls, "__subclasshook__")
-    usual = not isinstance(getattr(hook, "__func__", None), types.FunctionType) or cls.__module__ in (
-        "collections.abc",
-        "numbers",
-        "contextlib",
-        "os",
-    )
-    return type(cls) is abc.ABCMeta and usual
-
-
-def _claims(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:
-    """Whether an instance passes for another class by its `__class__` attribute."""
-    tr.guard_class(cls, "__class__")
-    if lookup(cls, "__class__") is object.__dict__["__class__"]:
-        return False
-    claimed = tr.look(value.get_attribute(tr, "__class__"))
-    return isinstance(claimed, Known) and isinstance(claimed.real, type) and issubclass(claimed.concrete(tr), wanted)
-
-
-def _torch_class(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:
-    """PyTorch's classes with a check of their own: Parameter, Buffer, FloatTensor and the like."""
-    if isinstance(value, TensorValue):
-        return isinstance(value.fake, wanted) or (value.real is not MISSING and isinstance(value.real, wanted))
-    if issubclass(cls, wanted):
-        return True
-    if wanted in (torch.nn.Parameter, torch.nn.Buffer) and not issubclass(cls, torch.Tensor):
-        return False
-    graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
-
-
-@rule(issubclass)
-def _issubclass(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    cls, target = tr.look(args[0]), tr.look(args[1])
-    if isinstance(target, TupleValue):
-        return tr.constant(any(_issubclass(tr, [cls, t], {}).truth(tr) for t in target.items(tr)))
-    if isinstance(target.real, abc.ABCMeta):
-        _guard_registrations(tr)
-    try:
-        return tr.constant(issubclass(cls.concrete(tr), target.concrete(tr)))
-    except TypeError as e:
-        tr.raise_error(TypeError, *e.args)
 
 
 @rule(callable)
@@ -274,7 +193,7 @@ def _globals(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(id)
 def _id(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("opaque-call", function="id()")
+    return IdValue(tr.look(args[0]))
 
 
 @rule(range)
@@ -309,25 +228,24 @@ def _tuple(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return TupleValue(list(tr.unpack(given)))
 
 
-@rule(set, frozenset)
-def _set(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    made = SetValue({})
-    for item in tr.unpack(args[0]) if args else []:
-        made.add(tr, item)
-    return made
+def _makes_set(cls: type) -> None:
+    def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        made = SetValue({}, cls)
+        for item in tr.unpack(args[0]) if args else []:
+            made.add(tr, item)
+        return made
+
+    rule(cls)(make)
+
+
+_makes_set(set)
+_makes_set(frozenset)
 
 
 @rule(dict)
 def _dict(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     made = DictValue({})
-    if args:
-        given = tr.look(args[0])
-        if isinstance(given, DictValue):
-            made.entries.update(given.load(tr))
-        else:
-            tr.call(tr.pinned(polyfills.dict_update), [made, given], {})
-    for name, value in kwargs.items():
-        made.set_item(tr, tr.constant(name), value)
+    tr.call(tr.constant(dict.update), [made, *args], kwargs)
     return made
 
 
@@ -381,7 +299,9 @@ def _conversion(cls: type, method: str) -> None:
     def convert(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         value = tr.look(args[0]) if args else tr.constant(0)
         if isinstance(value, TensorValue):
-            graph_break("data-dependent-value", operation=f"{cls.__name__}()")
+            if cls is complex or (cls is int and value.fake.is_floating_point()):
+                graph_break("data-dependent-value", operation=f"{cls.__name__}()")
+            return tr.fold(cls, [late_number(tr, value, f"{cls.__name__}()")], {})
         if isinstance(value, ObjectValue):
             own = special_method(tr, value, method)
             if own is not None:
@@ -394,40 +314,6 @@ def _conversion(cls: type, method: str) -> None:
 
 for _cls, _method in ((int, "__int__"), (float, "__float__"), (complex, "__complex__")):
     _conversion(_cls, _method)
-
-
-def _text(function: Any, method: str) -> None:
-    def convert(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        value = tr.look(args[0]) if args else tr.constant("")
-        if isinstance(value, TensorValue):
-            graph_break("data-dependent-value", operation=f"{function.__name__}()")
-        if isinstance(value, ObjectValue):
-            return _text_of_object(tr, value, function, method, args)
-        return tr.fold(function, [value, *args[1:]], kwargs)
-
-    rule(function)(convert)
-
-
-def _text_of_object(tr: Tracer, value: ObjectValue, function: Any, method: str, args: Args) -> Value:
-    found = lookup(value.cls, method)
-    if isinstance(found, types.FunctionType):
-        tr.guard_class(value.cls, method)
-        return tr.call(tr.pinned(found), [value, *args[1:]], {})
-    if method in ("__str__", "__format__") and found is getattr(object, method):
-        if method == "__str__" or tr.look(args[1]).concrete(tr) == "":
-            following, name = (repr, "__repr__") if method == "__str__" else (str, "__str__")
-            return _text_of_object(tr, value, following, name, [value])
-    if issubclass(value.cls, BaseException) and method == "__str__" and value.source is None:
-        arguments = getattr(value, "args", [])
-        if not arguments:
-            return tr.constant("")
-        if len(arguments) == 1 and not issubclass(value.cls, KeyError):
-            return tr.call(tr.constant(str), list(arguments), {})
-    graph_break("opaque-call", function=f"{function.__name__}() of {value.cls.__name__}")
-
-
-for _function, _method in ((str, "__str__"), (repr, "__repr__"), (format, "__format__"), (ascii, "__repr__")):
-    _text(_function, _method)
 
 
 @rule(object)
@@ -464,6 +350,6 @@ def _vars(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 @rule(hash)
 def _hash(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     value = tr.look(args[0])
-    if not value.is_constant() or (isinstance(value, Known) and not isinstance(value.real, int | float | str | bytes)):
-        graph_break("opaque-call", function="hash()")
-    return operators.compute(tr, hash, value)
+    if isinstance(value, SymbolicValue):
+        return operators.symbolic(tr, hash, value)
+    return tr.constant(hash_of(tr, value))

@@ -61,6 +61,10 @@ class Value:
         """The value's exact type."""
         raise NotImplementedError
 
+    def built_in(self) -> Value:
+        """What the methods of built-in containers act on: the value itself, unless its class derives from one."""
+        return self
+
     def unsupported(self, tr: Tracer, operation: str) -> NoReturn:
         """Leave `operation` on this value to the interpreter."""
         graph_break("unsupported-operation", operation=operation, types=self.python_type(tr).__name__)
@@ -101,13 +105,28 @@ class Value:
 
         return call_through_type(tr, self, args, kwargs)
 
+    def special(self, tr: Tracer, name: str, operation: str, *args: Value) -> Value:
+        """Call a special method of the value's class."""
+        from segue.capture.attributes import special_method
+
+        method = special_method(tr, self, name)
+        if method is None:
+            self.unsupported(tr, operation)
+        return tr.call(method, list(args), {})
+
     def truth(self, tr: Tracer) -> bool:
         """`bool(self)`."""
-        self.unsupported(tr, "truth value")
+        from segue.capture.attributes import special_method
+
+        for name in ("__bool__", "__len__"):
+            method = special_method(tr, self, name)
+            if method is not None:
+                return tr.truth(tr.call(method, [], {}))
+        return True
 
     def length(self, tr: Tracer) -> int:
         """`len(self)`."""
-        self.unsupported(tr, "len()")
+        return tr.index_of(tr.look(self.special(tr, "__len__", "len()")))
 
     def symbolic_length(self, tr: Tracer) -> Value | None:
         """`len(self)` as a symbolic number; None if it is not one."""
@@ -115,27 +134,39 @@ class Value:
 
     def iterate(self, tr: Tracer) -> Value:
         """`iter(self)`."""
-        self.unsupported(tr, "iteration")
+        return self.special(tr, "__iter__", "iteration")
 
     def next(self, tr: Tracer) -> Value | None:
         """`next(self)`; None at the end."""
-        self.unsupported(tr, "next()")
+        from segue.capture.breaks import Raised
+
+        try:
+            return self.special(tr, "__next__", "next()")
+        except Raised as r:
+            if issubclass(r.value.cls, StopIteration):
+                return None
+            raise
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         """`self[key]`."""
-        self.unsupported(tr, "subscript")
+        return self.special(tr, "__getitem__", "subscript", key)
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         """`self[key] = value`."""
-        self.unsupported(tr, "subscript assignment")
+        self.special(tr, "__setitem__", "subscript assignment", key, value)
 
     def delete_item(self, tr: Tracer, key: Value) -> None:
         """`del self[key]`."""
-        self.unsupported(tr, "subscript deletion")
+        self.special(tr, "__delitem__", "subscript deletion", key)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         """`item in self`."""
-        self.unsupported(tr, "membership test")
+        from segue.capture.attributes import special_method
+        from segue.capture.operators import same_or_equal
+
+        if special_method(tr, self, "__contains__") is not None:
+            return tr.truth(self.special(tr, "__contains__", "membership test", item))
+        return any(same_or_equal(tr, each, item) for each in tr.unpack(self))
 
     def hash_key(self, tr: Tracer) -> Any:
         """A Python object that hashes and compares as this value does as a dict key."""
@@ -144,6 +175,17 @@ class Value:
     def rebuild(self, to: Rebuilder) -> int:
         """The register that holds the object after the graph."""
         to.impossible(self)
+
+
+class ContainerValue(Value):
+    """Base of lists, tuples, dicts and sets."""
+
+    cls: type
+    owner: Value | None = None
+    """The instance of a user's class whose built-in part this is."""
+
+    def python_type(self, tr: Tracer) -> type:
+        return self.cls
 
 
 class Null(Value):

@@ -66,41 +66,30 @@ class Known(Value):
     def truth(self, tr: Tracer) -> bool:
         if isinstance(self.real, (*PRIMITIVES, range)):
             return bool(self.concrete(tr))
-        if hasattr(type(self.real), "__bool__") or hasattr(type(self.real), "__len__"):
-            self.unsupported(tr, "truth value")
-        return True
+        return super().truth(tr)
 
     def length(self, tr: Tracer) -> int:
         if isinstance(self.real, (str, bytes, range)):
             return len(self.concrete(tr))
-        self.unsupported(tr, "len()")
+        return super().length(tr)
 
     def iterate(self, tr: Tracer) -> Value:
         from segue.capture.values.iterator import SequenceIterator
-        from segue.capture.values.sequence import TupleValue
 
-        if isinstance(self.real, range):
+        if isinstance(self.real, (str, bytes, range)):
             return SequenceIterator(self, born=tr.here)
-        if isinstance(self.real, (str, bytes)):
-            return SequenceIterator(self, born=tr.here)
-        if isinstance(self.real, type) and issubclass(type(self.real), tr.enum_type):
-            members = [tr.pinned(m) for m in self.concrete(tr)]
-            return SequenceIterator(TupleValue(members), born=tr.here)
-        self.unsupported(tr, "iteration")
+        return super().iterate(tr)
 
     def get_item(self, tr: Tracer, key: Value) -> Value:
         from segue.capture.operators import compute
 
-        if isinstance(self.real, type):
-            getter = getattr(self.real, "__class_getitem__", None)
-            if issubclass(type(self.real), tr.enum_type):
-                return compute(tr, lambda a, b: a[b], self, tr.look(key))
-            if getter is None or not key.is_constant():
-                self.unsupported(tr, "subscript")
-            return tr.pinned(getter(key.concrete(tr)))
         if isinstance(self.real, (str, bytes, range)):
             return compute(tr, lambda a, b: a[b], self, tr.look(key))
-        self.unsupported(tr, "subscript")
+        if isinstance(self.real, type):
+            from segue.capture.rules.classes import subscripted
+
+            return subscripted(tr, self, key)
+        return super().get_item(tr, key)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         if isinstance(self.real, (str, bytes, range)) and item.is_constant():
@@ -108,7 +97,7 @@ class Known(Value):
                 return bool(item.concrete(tr) in self.concrete(tr))
             except TypeError as e:
                 tr.raise_error(TypeError, str(e))
-        self.unsupported(tr, "membership test")
+        return super().contains(tr, item)
 
     def hash_key(self, tr: Tracer) -> Any:
         try:

@@ -6,10 +6,11 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
-from segue.capture.values.base import MISSING, Value, next_serial
+from segue.capture.values.base import MISSING, ContainerValue, Value, next_serial
+from segue.capture.values.identity import settled
 from segue.capture.values.sequence import symbolic_item
 from segue.capture.values.symbolic import SymbolicValue
-from segue.guards.source import DictItem
+from segue.guards.source import Computed, DictItem
 
 if TYPE_CHECKING:
     from segue.capture.rebuild import Rebuilder
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from segue.guards.source import Source
 
 
-class DictValue(Value):
+class DictValue(ContainerValue):
     """A dict, read key by key: a key that nobody asks for has no guard.
 
     Only iteration, length and the like look at the dict as a whole (`load`), which guards its keys.  The instance
@@ -38,13 +39,12 @@ class DictValue(Value):
         self.entries: dict[Any, tuple[Value, Value]] = entries or {}
         self._deleted: dict[Any, None] = {}
         self._written: dict[Any, None] = {}
+        self.factory: Value | None = None
+        """The `default_factory`, if it was given or asked for."""
         self.serial = next_serial()
 
     def __repr__(self) -> str:
         return f"Dict({self.entries if self.whole else self.source})"
-
-    def python_type(self, tr: Tracer) -> type:
-        return self.cls
 
     def state(self) -> Any:
         return dict(self.entries), dict(self._deleted), dict(self._written)
@@ -72,7 +72,7 @@ class DictValue(Value):
         if self.whole:
             return self.entries
         assert self.source is not None
-        keys = tuple(self.real)
+        keys = tuple(_c_keys(self.real))
         if not all(_plain_key(k) for k in keys):
             graph_break("unsupported-operation", operation="iteration", types="dict with keys of other types")
         tr.program.check("dict_keys", self.source, keys)
@@ -95,6 +95,8 @@ class DictValue(Value):
 
     def find(self, tr: Tracer, key: Any) -> Value | None:
         """The value of a hash key; None if the dict does not have it."""
+        if self.source is not None and type(key) is not str:
+            key = settled(tr, key)
         entry = self.entries.get(key)
         if entry is None and not self.whole and key not in self._deleted:
             if isinstance(key, Value) or not dict.__contains__(self.real, key):
@@ -107,6 +109,8 @@ class DictValue(Value):
 
     def store(self, tr: Tracer, key: Any, key_value: Value, value: Value) -> None:
         """Write an entry by hash key."""
+        if self.source is not None and type(key) is not str:
+            key = settled(tr, key)
         old = self.entries.get(key)
         if old is not None:
             tr.dropping(old[1])
@@ -118,6 +122,8 @@ class DictValue(Value):
 
     def remove(self, tr: Tracer, key: Any) -> Value | None:
         """Delete an entry by hash key and return its value; None if there was none."""
+        if self.source is not None and type(key) is not str:
+            key = settled(tr, key)
         value = self.find(tr, key)
         if value is None:
             return None
@@ -129,19 +135,20 @@ class DictValue(Value):
         return value
 
     def truth(self, tr: Tracer) -> bool:
-        if self.whole or self._written or self._deleted or self.source is None:
+        if self.whole or self._written or self._deleted or self.source is None or self.owner is not None:
             return self.length(tr) > 0
         return tr.guard_truth(self.source, bool(self.real))
 
     def length(self, tr: Tracer) -> int:
         if not self.whole and not self._written and not self._deleted:
             assert self.source is not None
-            tr.guard_length(self.source, len(self.real))
-            return len(self.real)
+            n = dict.__len__(self.real)
+            tr.guard_length(self.source, n)
+            return n
         return len(self.load(tr))
 
     def symbolic_length(self, tr: Tracer) -> Value | None:
-        if self.whole or self._written or self._deleted or self.source is None:
+        if self.whole or self._written or self._deleted or self.source is None or self.owner is not None:
             return None
         return tr.symbolic_length(self.source, len(self.real))
 
@@ -155,21 +162,35 @@ class DictValue(Value):
         found = self.find(tr, key.hash_key(tr))
         if found is not None:
             return found
-        missing = getattr(self.cls, "__missing__", None)
+        if self.owner is not None:
+            return self._ask_class(tr, self.owner, key)
+        if self.cls is collections.defaultdict:
+            return self.default(tr, key)
+        tr.raise_value(KeyError, [key])
+
+    def _ask_class(self, tr: Tracer, owner: Value, key: Value) -> Value:
+        from segue.capture.attributes import special_method
+
+        missing = special_method(tr, owner, "__missing__")
         if missing is None:
             tr.raise_value(KeyError, [key])
-        if self.cls is collections.defaultdict:
-            return self._default(tr, key)
-        return tr.call(tr.pinned(missing), [self, key], {})
+        return tr.call(missing, [key], {})
 
-    def _default(self, tr: Tracer, key: Value) -> Value:
-        from segue.guards.source import Attr, Pinned
+    def default_factory(self, tr: Tracer) -> Value:
+        """The factory of a defaultdict."""
+        if self.factory is None:
+            assert self.source is not None
+            place = Computed(self.source, _read_factory, (self.source,))
+            self.factory = tr.wrap(_read_factory(self.real), place)
+        return self.factory
 
-        factory = tr.wrap(self.real.default_factory, Attr(self.source or Pinned(self.real), "default_factory"))
+    def default(self, tr: Tracer, key: Value) -> Value:
+        """`defaultdict.__missing__`."""
+        factory = tr.look(self.default_factory(tr))
         if factory.real is None:
             tr.raise_value(KeyError, [key])
         made = tr.call(factory, [], {})
-        self.store(tr, key.hash_key(tr), key, made)
+        (self.owner or self).set_item(tr, key, made)
         return made
 
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
@@ -190,11 +211,13 @@ class DictValue(Value):
         tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
 
     def rebuild(self, to: Rebuilder) -> int:
+        if self.owner is not None:
+            return to.register(self.owner)
         if self.source is not None:
             return to.program.fetch(self.source)
-        if self.cls not in (dict, collections.OrderedDict):
+        if self.cls not in (dict, collections.OrderedDict, collections.defaultdict):
             to.impossible(self)
-        return to.fill_dict(self, self.cls, list(self.entries.values()))
+        return to.fill_dict(self, self.cls, list(self.entries.values()), self.factory)
 
     def write_back(self, to: Rebuilder) -> None:
         """Emit the effects that bring the program's own dict up to date."""
@@ -258,7 +281,7 @@ class DictView(Value):
         return to.program.call_register(method, to.register(self.mapping))
 
 
-class SetValue(Value):
+class SetValue(ContainerValue):
     """A set or frozenset whose items hash during capture."""
 
     def __init__(
@@ -283,12 +306,6 @@ class SetValue(Value):
     def __repr__(self) -> str:
         return f"Set({list(self.entries)})"
 
-    def python_type(self, tr: Tracer) -> type:
-        return self.cls
-
-    def is_constant(self) -> bool:
-        return False
-
     def truth(self, tr: Tracer) -> bool:
         return bool(self.entries)
 
@@ -304,18 +321,22 @@ class SetValue(Value):
         return ViewIterator(self, [self.entries[k] for k in order], born=tr.here)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
-        return tr.look(item).hash_key(tr) in self.entries
+        return self._key(tr, item) in self.entries
+
+    def _key(self, tr: Tracer, item: Value) -> Any:
+        key = tr.look(item).hash_key(tr)
+        return settled(tr, key) if self.source is not None else key
 
     def add(self, tr: Tracer, item: Value) -> None:
         """`set.add`."""
         item = tr.look(item)
-        key = item.hash_key(tr)
+        key = self._key(tr, item)
         tr.mutated(self)
         self.entries.setdefault(key, item)
 
     def remove(self, tr: Tracer, item: Value) -> bool:
         """Remove an item; False if it was not there."""
-        key = tr.look(item).hash_key(tr)
+        key = self._key(tr, item)
         if key not in self.entries:
             return False
         tr.mutated(self)
@@ -328,6 +349,8 @@ class SetValue(Value):
         tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
 
     def rebuild(self, to: Rebuilder) -> int:
+        if self.owner is not None:
+            return to.register(self.owner)
         if self.source is not None:
             return to.program.fetch(self.source)
         built = to.program.build("set", tuple(to.register(i) for i in self.entries.values()))
@@ -337,12 +360,20 @@ class SetValue(Value):
         """Emit the effects that bring the program's own set up to date."""
         assert self.source is not None
         target = to.program.fetch(self.source)
-        for key in self.real:
+        for key in set.__iter__(self.real):
             if key not in self.entries:
                 to.program.call(set.discard, target, to.program.constant(key))
         for key, item in self.entries.items():
-            if key not in self.real:
+            if not set.__contains__(self.real, key):
                 to.program.call(set.add, target, to.register(item))
+
+
+_read_factory = vars(collections.defaultdict)["default_factory"].__get__
+
+
+def _c_keys(mapping: dict[Any, Any]) -> Any:
+    """The keys in the order of the built-in class, whatever a subclass does."""
+    return (collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict).__iter__(mapping)
 
 
 def _same(value: Value, before: Value | None) -> bool:

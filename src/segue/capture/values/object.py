@@ -89,56 +89,6 @@ class ObjectValue(Value):
         self.slots[name] = value
         self.written_slots.setdefault(name, descriptor.__objclass__)
 
-    def truth(self, tr: Tracer) -> bool:
-        from segue.capture.attributes import special_method
-
-        for name in ("__bool__", "__len__"):
-            method = special_method(tr, self, name)
-            if method is not None:
-                return tr.truth(tr.call(method, [], {}))
-        return True
-
-    def length(self, tr: Tracer) -> int:
-        return tr.index_of(tr.look(self._special(tr, "__len__", "len()")))
-
-    def _special(self, tr: Tracer, name: str, operation: str, *args: Value) -> Value:
-        from segue.capture.attributes import special_method
-
-        method = special_method(tr, self, name)
-        if method is None:
-            graph_break("unsupported-operation", operation=operation, types=self.cls.__name__)
-        return tr.call(method, list(args), {})
-
-    def iterate(self, tr: Tracer) -> Value:
-        return self._special(tr, "__iter__", "iteration")
-
-    def next(self, tr: Tracer) -> Value | None:
-        from segue.capture.breaks import Raised
-
-        try:
-            return self._special(tr, "__next__", "next()")
-        except Raised as r:
-            if issubclass(r.value.cls, StopIteration):
-                return None
-            raise
-
-    def get_item(self, tr: Tracer, key: Value) -> Value:
-        return self._special(tr, "__getitem__", "subscript", key)
-
-    def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
-        self._special(tr, "__setitem__", "subscript assignment", key, value)
-
-    def delete_item(self, tr: Tracer, key: Value) -> None:
-        self._special(tr, "__delitem__", "subscript deletion", key)
-
-    def contains(self, tr: Tracer, item: Value) -> bool:
-        from segue.capture.attributes import special_method
-        from segue.capture.operators import same_or_equal
-
-        if special_method(tr, self, "__contains__") is not None:
-            return tr.truth(self._special(tr, "__contains__", "membership test", item))
-        return any(same_or_equal(tr, each, item) for each in tr.unpack(self))
-
     def hash_key(self, tr: Tracer) -> Any:
         from segue.capture.attributes import hashes_by_identity
 
@@ -147,12 +97,25 @@ class ObjectValue(Value):
                 return self
             tr.program.check_is(self.source, self.real)
             return self.real
-        graph_break("unsupported-operation", operation="hash()", types=self.cls.__name__)
+        from segue.capture.values.identity import EqualityKey, hash_of
+
+        return EqualityKey(tr, self, hash_of(tr, self))
 
     def rebuild(self, to: Rebuilder) -> int:
         if self.source is not None:
             return to.program.fetch(self.source)
         return to.instance(self)
+
+    def allocate(self, to: Rebuilder) -> int:
+        """The register of a new instance without contents, made by no code of the program."""
+        return to.program.call(object.__new__, to.program.constant(self.cls))
+
+    def fill(self, to: Rebuilder, made: int) -> None:
+        """Emit the effects that give a new instance what it holds."""
+        assert self.fresh is not None
+        for name, item in self.fresh.entries.values():
+            to.program.call(object.__setattr__, made, to.register(name), to.register(item))
+        self.write_back(to)
 
     def write_back(self, to: Rebuilder) -> None:
         """Emit the effects that write `__slots__` members."""

@@ -1,0 +1,219 @@
+"""Classes as objects: subscription, instance and subclass checks."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from segue.capture.attributes import bind, class_attribute, lookup
+from segue.capture.breaks import graph_break
+from segue.capture.rules import rule
+from segue.capture.values.base import MISSING, Value
+from segue.capture.values.known import Known
+from segue.capture.values.sequence import TupleValue
+from segue.capture.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+STANDARD_BASES = ("collections.abc", "numbers", "contextlib", "os", "typing", "importlib.abc")
+"""Modules of abstract base classes whose own checks are pure."""
+
+
+def subscripted(tr: Tracer, value: Known, key: Value) -> Value:
+    """`cls[key]`: by the metaclass, else by the class's `__class_getitem__`."""
+    cls = value.concrete(tr)
+    meta = type(cls)
+    by_meta = class_attribute(tr, meta, "__getitem__")
+    if by_meta is not MISSING:
+        return tr.call(bind(tr, by_meta, value, meta, "__getitem__"), [key], {})
+    if cls is type:
+        return _alias(tr, types.GenericAlias, value, key)
+    getter = class_attribute(tr, cls, "__class_getitem__")
+    if getter is MISSING:
+        tr.raise_error(TypeError, f"type '{cls.__name__}' is not subscriptable")
+    function = getattr(getter, "__func__", getter)
+    if isinstance(getter, types.ClassMethodDescriptorType) or getattr(function, "__module__", None) == "typing":
+        return _alias(tr, cls.__class_getitem__, None, key)
+    return tr.call(bind(tr, getter, None, cls, "__class_getitem__"), [key], {})
+
+
+def _alias(tr: Tracer, make: Any, origin: Known | None, key: Value) -> Value:
+    """A generic alias; it is a constant, as it compares by what it is made of."""
+    parameters = tr.look(key)
+    if not parameters.is_constant():
+        graph_break("unsupported-operation", operation="subscript", types="a class")
+    operands = [parameters.concrete(tr)] if origin is None else [origin.concrete(tr), parameters.concrete(tr)]
+    try:
+        return tr.pinned(make(*operands))
+    except TypeError as e:
+        tr.raise_error(TypeError, *e.args)
+
+
+@rule(isinstance)
+def _isinstance(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    value, target = tr.look(args[0]), tr.look(args[1])
+    return tr.constant(any(_is_instance(tr, value, cls) for cls in _alternatives(tr, target)))
+
+
+@rule(issubclass)
+def _issubclass(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    value, target = tr.look(args[0]), tr.look(args[1])
+    if not isinstance(value.real, type):
+        graph_break("unsupported-operation", operation="issubclass()", types=value.python_type(tr).__name__)
+    cls = value.concrete(tr)
+    return tr.constant(any(_is_subclass(tr, cls, wanted) for wanted in _alternatives(tr, target)))
+
+
+def _alternatives(tr: Tracer, target: Value) -> list[Any]:
+    """The classes that a class, a union or a nested tuple of them names, looked at one by one."""
+    target = tr.look(target)
+    if isinstance(target, TupleValue):
+        return [cls for item in target.items(tr) for cls in _alternatives(tr, item)]
+    if target.is_constant() and isinstance(target.real, type) and not isinstance(target.real, types.GenericAlias):
+        return [target.concrete(tr)]
+    found = target.real
+    if isinstance(found, types.UnionType) and target.source is not None:
+        return [type(None) if cls is None else cls for cls in found.__args__ if isinstance(cls, type | None)]
+    origin = typing.get_origin(found)
+    if origin is typing.Union:
+        return [cls for cls in typing.get_args(found) if isinstance(cls, type)]
+    if isinstance(origin, type) and not isinstance(found, types.GenericAlias) and not typing.get_args(found):
+        return [origin]
+    if isinstance(found, types.GenericAlias):
+        tr.raise_error(TypeError, "isinstance() argument 2 cannot be a parameterized generic")
+    if target.source is None or (isinstance(found, typing.Hashable) and found is not MISSING and not callable(found)):
+        tr.raise_error(TypeError, "isinstance() arg 2 must be a type, a tuple of types, or a union")
+    graph_break("unsupported-operation", operation="isinstance()", types=target.python_type(tr).__name__)
+
+
+def _is_instance(tr: Tracer, value: Value, wanted: type) -> bool:
+    cls = value.python_type(tr)
+    if cls is wanted:
+        return True
+    check = _meta_attribute(tr, wanted, "__instancecheck__")
+    if check is type.__instancecheck__:
+        return issubclass(cls, wanted) or _claims(tr, value, cls, wanted)
+    if type(wanted).__module__.startswith("torch"):
+        return _torch_class(tr, value, cls, wanted)
+    if check is abc.ABCMeta.__instancecheck__:
+        return _is_subclass(tr, cls, wanted) or _claims(tr, value, cls, wanted)
+    if getattr(wanted, "_is_protocol", False) and type(wanted) is type(typing.Protocol):
+        return _follows_protocol(tr, value, cls, wanted)
+    if isinstance(check, types.FunctionType):
+        return tr.truth(tr.call(tr.pinned(check), [tr.constant(wanted), value], {}))
+    graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
+
+
+def _is_subclass(tr: Tracer, cls: type, wanted: type) -> bool:
+    check = _meta_attribute(tr, wanted, "__subclasscheck__")
+    if check is type.__subclasscheck__ or _checks_plainly(wanted):
+        if isinstance(wanted, abc.ABCMeta):
+            _guard_registrations(tr)
+        try:
+            return issubclass(cls, wanted)
+        except TypeError as e:
+            tr.raise_error(TypeError, *e.args)
+    if check is abc.ABCMeta.__subclasscheck__ or type(wanted) is type(typing.Protocol):
+        return _by_abstract_base(tr, cls, wanted)
+    if isinstance(check, types.FunctionType):
+        return tr.truth(tr.call(tr.pinned(check), [tr.constant(wanted), tr.constant(cls)], {}))
+    graph_break("unsupported-operation", operation=f"issubclass() with {wanted.__name__}", types=cls.__name__)
+
+
+def _meta_attribute(tr: Tracer, cls: type, name: str) -> Any:
+    """What the metaclass of a class says, guarded if it is one of the program's."""
+    meta = type(cls)
+    settled = meta.__module__ in ("abc", "enum", "typing") or meta.__module__.startswith("torch")
+    return lookup(meta, name) if settled else class_attribute(tr, meta, name)
+
+
+def _guard_registrations(tr: Tracer) -> None:
+    """No class has been registered with an abstract base class since."""
+    tr.program.check_plain("predicate", functools.partial(_registrations_are, abc.get_cache_token()), ())
+
+
+def _registrations_are(token: object) -> bool:
+    return abc.get_cache_token() == token
+
+
+def _checks_plainly(cls: type) -> bool:
+    """An ABC whose check runs no code of the program."""
+    if type(cls) is not abc.ABCMeta:
+        return False
+    hook = lookup(cls, "__subclasshook__")
+    usual = not isinstance(getattr(hook, "__func__", None), types.FunctionType) or cls.__module__ in STANDARD_BASES
+    return usual
+
+
+def _by_abstract_base(tr: Tracer, cls: type, wanted: type) -> bool:
+    """`ABCMeta.__subclasscheck__`, with the program's own hooks followed."""
+    _guard_registrations(tr)
+    hook = class_attribute(tr, wanted, "__subclasshook__")
+    function = getattr(hook, "__func__", None)
+    if isinstance(function, types.FunctionType):
+        if function.__module__ in STANDARD_BASES:
+            answer: Value = tr.constant(function(wanted, cls))
+        else:
+            answer = tr.look(tr.call(bind(tr, hook, None, wanted, "__subclasshook__"), [tr.constant(cls)], {}))
+        if not (isinstance(answer, Known) and answer.real is NotImplemented):
+            return tr.truth(answer)
+    if wanted in cls.__mro__:
+        return True
+    registered = [ref() for ref in abc._get_dump(wanted)[0]]  # type: ignore[attr-defined]
+    below = [*(r for r in registered if r is not None), *wanted.__subclasses__()]
+    return any(_is_subclass(tr, cls, each) for each in below)
+
+
+def _follows_protocol(tr: Tracer, value: Value, cls: type, wanted: Any) -> bool:
+    """`isinstance` with a protocol: its members are there."""
+    if not getattr(wanted, "_is_runtime_protocol", False):
+        tr.raise_error(
+            TypeError, "Instance and class checks can only be used with @runtime_checkable protocols"
+        )
+    if wanted in cls.__mro__:
+        return True
+    for name in typing._get_protocol_attrs(wanted):  # type: ignore[attr-defined]
+        if not _has_member(tr, value, wanted, name):
+            return _by_abstract_base(tr, cls, wanted)
+    return True
+
+
+def _has_member(tr: Tracer, value: Value, wanted: type, name: str) -> bool:
+    from segue.capture.breaks import Raised
+
+    try:
+        found = tr.look(value.get_attribute(tr, name))
+    except Raised as r:
+        if issubclass(r.value.cls, AttributeError):
+            return False
+        raise
+    is_none = isinstance(found, Known) and found.real is None
+    return not (is_none and callable(lookup(wanted, name)))
+
+
+def _claims(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:
+    """Whether an instance passes for another class by its `__class__` attribute."""
+    if class_attribute(tr, cls, "__class__") is object.__dict__["__class__"]:
+        return False
+    claimed = tr.look(value.get_attribute(tr, "__class__"))
+    return isinstance(claimed, Known) and isinstance(claimed.real, type) and issubclass(claimed.concrete(tr), wanted)
+
+
+def _torch_class(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:
+    """PyTorch's classes with a check of their own: Parameter, Buffer, FloatTensor and the like."""
+    if isinstance(value, TensorValue):
+        return isinstance(value.fake, wanted) or (value.real is not MISSING and isinstance(value.real, wanted))
+    if issubclass(cls, wanted):
+        return True
+    if wanted in (torch.nn.Parameter, torch.nn.Buffer) and not issubclass(cls, torch.Tensor):
+        return False
+    graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
