@@ -367,6 +367,8 @@ def _convert(
         return value.concrete(tr)
     if isinstance(value, DictValue):
         return {k: again(v) for k, (_, v) in value.load(tr).items()}
+    if isinstance(value, Known) and type(value.real).__module__ == "numpy" and hasattr(value.real, "item"):
+        return value.concrete(tr).item()  # PyTorch takes NumPy's scalars for Python's numbers
     if isinstance(value, Known) and isinstance(value.real, (*CONSTANT_TYPES, torch.finfo, type, range)):
         return value.concrete(tr)
     if value.real is not MISSING and issubclass(type(value.real), torch.Tensor):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ _KNOWN = (
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
     *WRAPPERS,
+    *((sys.modules["numpy"].ufunc,) if "numpy" in sys.modules else ()),
 )
 
 Maker = Callable[["Tracer", Any, "Source"], Value]

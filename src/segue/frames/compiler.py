@@ -151,8 +151,8 @@ class Compiler:
         callers: Sequence[LiveCaller] = (),
     ) -> _core.Segment | None:
         """Capture a segment for the state at a gate; None to go on in the interpreter."""
-        if stance.current() == "eager_on_recompile":
-            return None
+        if stance.current() == "eager_on_recompile" or torch._C._functorch.peek_interpreter_stack() is not None:
+            return None  # what is called inside a transform that runs now is interpreted
         state = gate.state
         assert isinstance(state, FunctionUnderWay)
         known = len(gate.segments)

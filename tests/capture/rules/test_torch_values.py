@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -214,3 +215,19 @@ def sizes(x):
 @pytest.mark.parametrize("function", [numbers, devices, sizes])
 def test_objects_that_describe(function):
     assert_captured(function, matrix)
+
+
+def with_numbers_of_numpy(x):
+    return x * np.float32(2.5) + np.pi + float(np.sqrt(4.0)) + int(np.int64(3)) + np.prod([2, 3]), np.float32(2.5) * x
+
+
+def with_an_array(x):
+    return x + 1, np.zeros(3).sum()
+
+
+def test_numbers_of_numpy():
+    assert_captured(with_numbers_of_numpy, matrix)
+
+
+def test_arrays_are_left_to_the_interpreter():
+    assert_breaks(with_an_array, "opaque-call", matrix)

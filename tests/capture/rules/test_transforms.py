@@ -20,6 +20,7 @@ from torch.func import (
 
 import segue
 from tests.capturing import assert_breaks, assert_captured
+from tests.graphs import Graphs
 
 
 def matrix():
@@ -285,3 +286,24 @@ def test_random_numbers_where_none_are_allowed_raise_as_in_eager():
 
 def test_writing_a_mapped_input_is_seen_outside():
     assert_captured(lambda x: (vmap(lambda row: row.add_(1))(x), x), matrix)
+
+
+def test_a_function_called_inside_an_interpreted_transform_is_interpreted():
+    def inner(row, w):
+        return (row * w).sin().sum()
+
+    def function(x):
+        w = x * 3
+
+        def step(row):
+            segue.graph_break()
+            return inner(row, w[0])
+
+        return vmap(grad(step))(x), inner(x, w)
+
+    compiled = segue.compile(function, backend=Graphs())
+    for _ in range(3):
+        x = matrix()
+        for got, expected in zip(compiled(x), function(x), strict=True):
+            assert torch.equal(got, expected)
+    assert not compiled.compiler.log.of_kind("failure")

@@ -86,9 +86,6 @@ _fixed(
     torch.jit.is_tracing,
     torch._C._is_tracing,
     torch.compiler.is_exporting,
-    torch.overrides.has_torch_function,
-    torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
 )
 _fixed(None, torch._C._get_tracing_state)
 _fixed(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._C._is_torch_function_enabled)
