@@ -136,6 +136,13 @@ KINDS: dict[str, BreakKind] = {
             "Nothing is wrong; write to tensors after operations that can fail.",
         ),
         BreakKind(
+            "late-write",
+            "{operation} writes to a tensor whose numbers are wanted as they were",
+            "What was printed or read of the tensor is made after the graph, which must not change the tensor: the "
+            "write begins a new graph.",
+            "Print or read the tensor after it is written, or accept one break.",
+        ),
+        BreakKind(
             "operator-warning",
             "{operation} warns",
             "The operation is executed by PyTorch itself so that its warning names the user's line.",
@@ -206,6 +213,10 @@ class Raised(Exception):
 
 class Restart(Exception):
     """Capture must begin again, with what was learned already noted."""
+
+
+class Speculated(Exception):
+    """What is run on trial would change something: it is not to be run now."""
 
 
 def graph_break(kind: str, **facts: object) -> NoReturn:

@@ -136,7 +136,7 @@ class Frame:
         exception = raised.value
         if self.resumable is not None and exception.origin is None:
             exception.origin = self.resumable.place(instruction)
-        tr.changes += 1
+        tr.changed()
         del self.stack[handler.depth :]
         if handler.push_lasti:
             self.stack.append(Known(instruction.index))

@@ -78,6 +78,31 @@ CONSTANT_TYPES = (
 )  # fmt: skip
 
 
+class Attempt:
+    """Operations of a graph that may be taken back."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+        self.nodes = set(builder.graph.nodes)
+        self.n_operations, self.is_random = builder.n_operations, builder.is_random
+        self.n_written = len(builder.written)
+
+    def _added(self) -> list[fx.Node]:
+        return [n for n in self.builder.graph.nodes if n not in self.nodes and n.op != "placeholder"]
+
+    def has_effects(self) -> bool:
+        """Whether one of the operations may fail on some data, is random or writes to a tensor."""
+        if self.builder.is_random or len(self.builder.written) != self.n_written or self.builder.sets_state:
+            return True
+        return any(_node_may_fail(n) for n in self._added())
+
+    def undo(self) -> None:
+        """Take the operations back."""
+        for node in reversed(self._added()):
+            self.builder.graph.erase_node(node)
+        self.builder.n_operations, self.builder.is_random = self.n_operations, self.is_random
+
+
 class GraphBuilder:
     """Collects tensor operations as nodes of an `fx.Graph`.
 
@@ -102,7 +127,12 @@ class GraphBuilder:
         self._tensors: dict[int, TensorValue] = {}
         self.assigned: dict[TensorValue, Value] = {}
         """Gradients that the program has assigned to its tensors."""
+        self._kept: set[int] = set()
         self._told_apart: list[TensorValue] = []
+
+    def attempt(self) -> Attempt:
+        """What is added from now on may be taken back."""
+        return Attempt(self)
 
     def input_tensor(self, real: torch.Tensor, source: Source, cls: type) -> TensorValue:
         """A placeholder for a tensor of the program."""
@@ -220,6 +250,10 @@ class GraphBuilder:
         """Whether a tensor is a view of one of the program's, or may be one."""
         return is_inside_transform(value.fake) or value.fake.untyped_storage()._cdata in self._input_storages
 
+    def keep_unwritten(self, value: TensorValue) -> None:
+        """From here on nothing may write to a tensor: what is made of it after the graph wants it as it is."""
+        self._kept.add(value.fake.untyped_storage()._cdata)
+
     def known_tensors(self) -> list[TensorValue]:
         """All tensors that the graphs have so far."""
         return list(self._tensors.values())
@@ -227,6 +261,8 @@ class GraphBuilder:
     def note_write(self, value: TensorValue) -> None:
         """An operation mutates a tensor."""
         self.written.add(value)
+        if value.fake.layout is torch.strided and value.fake.untyped_storage()._cdata in self._kept:
+            graph_break("late-write", operation="an operation")
         if is_inside_transform(value.fake):
             return  # what it wraps is noted where the transform is called
         if value.fake.untyped_storage()._cdata in self._input_storages:
@@ -374,6 +410,15 @@ def _convert(
     if value.real is not MISSING and issubclass(type(value.real), torch.Tensor):
         graph_break("unsupported-tensor", what=f"a tensor of class {type(value.real).__name__}")
     graph_break("unsupported-operation", operation="a tensor operation", types=value.python_type(tr).__name__)
+
+
+def _node_may_fail(node: fx.Node) -> bool:
+    name = node.target if isinstance(node.target, str) else name_of(node.target)
+    last = name.rpartition(".")[2]
+    if last == "getitem":
+        return isinstance(node.args[1], fx.Node)
+    is_of_torch = isinstance(node.target, str) or name.startswith(("torch.", "_operator.", "Tensor.", "TensorBase."))
+    return last == "setitem" or last in FALLIBLE_OPERATIONS or not is_of_torch
 
 
 def _may_fail(name: str, args: list[Value]) -> bool:

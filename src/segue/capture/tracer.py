@@ -16,15 +16,18 @@ import torch
 
 from segue.capture import operators, realise
 from segue.capture.attributes import class_attribute
-from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, graph_break
+from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, Speculated, graph_break
 from segue.capture.frame import Frame, Resumable
 from segue.capture.graph import GraphBuilder
 from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts, Place
 from segue.capture.operations import is_tensor_operation
+from segue.capture.outputs import Output
 from segue.capture.values.base import MISSING, Lazy, Value
+from segue.capture.values.derived import DerivedValue
 from segue.capture.values.function import CellValue, FunctionValue
 from segue.capture.values.iterator import GeneratorValue
 from segue.capture.values.known import PRIMITIVES, Known
+from segue.capture.values.late import LateValue, compute_late
 from segue.capture.values.mapping import DictValue, SetValue
 from segue.capture.values.object import ExceptionValue
 from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
@@ -92,6 +95,8 @@ class Tracer:
         """Where to break so that the interpreter does what is done now."""
         self.is_direct = False
         """The function called next gives the result of the calling frame's instruction."""
+        self.is_speculating = False
+        """What runs now may be undone: nothing can leave off inside it."""
         self.outer_codes: list[Code] = []
         """The code of the callers of the frame at the gate."""
         self.changes = 0
@@ -102,6 +107,7 @@ class Tracer:
         self.looked: list[Value] = []
         self._tracked: dict[int, tuple[Any, Value]] = {}
         self.generators: list[GeneratorValue] = []
+        self.outputs: list[Output] = []
         self._overlays: dict[int, DictValue] = {}
         self._iterations: dict[tuple[int, int], int] = {}
         self._started = False
@@ -249,9 +255,15 @@ class Tracer:
         """The lookup of `name` on a user's class gives what it gives now."""
         class_attribute(self, cls, name)
 
+    def changed(self) -> None:
+        """Something is being changed that the nodes of the graph do not show."""
+        if self.is_speculating:
+            raise Speculated
+        self.changes += 1
+
     def mutated(self, value: Value) -> None:
         """A value is being changed; one of the program's own must be written back."""
-        self.changes += 1
+        self.changed()
         for body in self.graph.bodies:
             body.note_change(value)
         if value.source is not None:
@@ -314,6 +326,8 @@ class Tracer:
     def mapping_items(self, value: Value) -> list[tuple[Value, Value]]:
         """The entries of a mapping."""
         value = self.look(value)
+        if isinstance(value, DerivedValue) and class_attribute(self, value.cls, "__iter__") is dict.__iter__:
+            value = value.contents
         if isinstance(value, DictValue):
             return list(value.load(self).values())
         keys = self.unpack(self.call(value.get_attribute(self, "keys"), [], {}))
@@ -349,6 +363,8 @@ class Tracer:
     def fold(self, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Compute a pure function of constants."""
         args = [self.look(a) for a in args]
+        if not kwargs and any(isinstance(a, LateValue) for a in args):
+            return compute_late(self, target, args)
         if not kwargs and any(isinstance(a, SymbolicValue) for a in args):
             if all(isinstance(a, (Known, SymbolicValue)) for a in args):
                 return operators.symbolic(self, target, *args)
@@ -403,7 +419,7 @@ class Tracer:
 
     def _may_resume(self, caller: Frame, frame: Frame) -> bool:
         """Whether a segment may leave off in the middle of a called frame."""
-        if caller.code.is_generator:
+        if caller.code.is_generator or self.is_speculating:
             return False
         outer = [*self.outer_codes, *(f.code for f in self.frames)]
         if len(outer) >= MAX_RESUMED or outer.count(frame.code) >= MAX_RESUMED_ALIKE:
@@ -496,6 +512,9 @@ class Tracer:
     def broke(self, frame: Frame, resumable: Resumable, i: Instruction, broke: GraphBreak) -> None:
         """Leave off before an instruction that broke, from a clean state; nothing if that is for the caller."""
         site: BreakSite = broke.site  # type: ignore[attr-defined]
+        for operand in map(self.look, resumable.stack):
+            if isinstance(operand, LateValue) and operand.born not in self.marks:
+                operand.wanted(self)
         if site.kind == "skip-frame" and frame is not self.root and len(site.frames) == len(self.frames):
             return
         if site.kind == "budget":

@@ -65,6 +65,8 @@ class FunctionUnderWay(FunctionState):
     def __init__(self, code: types.CodeType) -> None:
         super().__init__(code)
         self.histories: dict[_core.Gate, GateHistory] = {}
+        self.arms: dict[int, int] = {}
+        """Where a tensor decides a branch inside a loop: from the place of each arm to that of the other."""
 
     def history(self, gate: _core.Gate) -> GateHistory:
         """The history of one of the function's gates."""
@@ -209,11 +211,28 @@ class Compiler:
         segment = self._build(state, gate, captured, token)
         gate.segments = [*gate.segments, segment]
         history.names[segment] = captured.names
+        self._capture_other_arm(state, gate, function, locals, stack)
         if captured.graph is None:
             history.n_stays += 1
             return None
         history.n_graphs += 1
         return segment
+
+    def _capture_other_arm(
+        self,
+        state: FunctionUnderWay,
+        gate: _core.Gate,
+        function: types.FunctionType,
+        locals: tuple[Any, ...],
+        stack: tuple[Any, ...],
+    ) -> None:
+        """In a loop, the arm of a branch that is not taken now will be soon: the state before both is the same."""
+        other = state.gates.get(state.arms.pop(gate.index, -1))
+        if gate is state.entry or gate.context is not None or other is None:
+            return
+        state.arms.pop(other.index, None)
+        if not other.segments and other.depth == gate.depth:
+            self._add_segment(state, other, function, locals, stack, ())
 
     def _state_of(self, code: types.CodeType) -> FunctionUnderWay:
         """The state of a function, made if there is none yet."""
@@ -311,10 +330,19 @@ class Compiler:
             caller = self._state_of(suspension.code.original)
             number = self._open(caller, suspension.index, suspension.where)
             points[id(suspension)] = (caller, number, context, suspension.below)
+        if not place.suspended:
+            self._note_arms(state, place)
         for i, step in enumerate(steps):
             if step[0] == "const" and id(step[2]) in points:
                 steps[i] = ("const", step[1], points[id(step[2])])
         return exit
+
+    def _note_arms(self, state: FunctionUnderWay, place: Exit) -> None:
+        i = state.form.instructions[place.index]
+        decides = place.site is not None and place.site.kind == "data-dependent-branch" and i.target is not None
+        if decides and i.opname.startswith("POP_JUMP") and state.form.enclosing_loops(i.index):
+            assert i.target is not None
+            state.arms |= {i.target: i.index + 1, i.index + 1: i.target}
 
     def _open(self, state: FunctionUnderWay, index: int, where: Where) -> int:
         """The number of an exit of a function, with gates where the interpreter comes to next."""

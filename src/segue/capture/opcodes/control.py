@@ -27,6 +27,11 @@ def jump(tr: Tracer, frame: Frame, i: Instruction) -> int | None:
 @opcode("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE")
 def pop_jump_if(tr: Tracer, frame: Frame, i: Instruction) -> int | None:
     """(condition -- )"""
+    from segue.capture.conditions import join
+
+    joined = join(tr, frame, i)
+    if joined is not None:
+        return joined
     taken = tr.truth(frame.stack[-1]) == i.opname.endswith("TRUE")
     frame.pop()
     return _go(tr, frame, i, taken)

@@ -60,14 +60,14 @@ def push_exc_info(tr: Tracer, frame: Frame, i: Instruction) -> None:
     frame.push(tr.handled)
     frame.push(exception)
     tr.handled = tr.look(exception)
-    tr.changes += 1
+    tr.changed()
 
 
 @opcode("POP_EXCEPT")
 def pop_except(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(previously handled -- )"""
     tr.handled = tr.look(frame.pop())
-    tr.changes += 1
+    tr.changed()
 
 
 @opcode("CHECK_EXC_MATCH")

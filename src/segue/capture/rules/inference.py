@@ -48,14 +48,14 @@ class InferenceContext(Value):
         if self.node is not None or tr.graph.bodies:
             graph_break("opaque-call", function="torch.inference_mode inside a transform")
         self.context = enter_inference_mode(self.mode)
-        tr.changes += 1
+        tr.changed()
         self.node = tr.graph.set_state(enter_inference_mode, [self.mode], {})
 
     def _leave(self, tr: Tracer) -> None:
         if self.node is None:
             graph_break("opaque-call", function="torch.inference_mode.__exit__")
         leave_inference_mode(self.context)
-        tr.changes += 1
+        tr.changed()
         tr.graph.set_state(leave_inference_mode, [self.node], {})
 
     def rebuild(self, to: Rebuilder) -> int:

@@ -51,7 +51,7 @@ def _setter(function: Any) -> None:
         objects = [tr.look(a).concrete(tr) for a in args]
         keywords = {k: tr.look(v).concrete(tr) for k, v in kwargs.items()}
         tr.graph.set_state(function, objects, keywords)
-        tr.changes += 1
+        tr.changed()
         return tr.constant(function(*objects, **keywords))
 
     rule(function)(set_state)
