@@ -102,8 +102,10 @@ def load() -> None:
         containers,
         control_flow,
         dunders,
+        functional,
         inference,
         library,
+        log_records,
         markers,
         modules,
         output,
@@ -115,4 +117,5 @@ def load() -> None:
         torch_values,
         transforms,
         types,
+        user_warnings,
     )

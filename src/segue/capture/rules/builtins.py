@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import types
 from typing import TYPE_CHECKING, Any
 
 from segue.capture import operators
 from segue.capture.attributes import lookup, special_method
 from segue.capture.breaks import Raised, graph_break
-from segue.capture.rules import inline, polyfills, rule
+from segue.capture.rules import inline, polyfills, polyfills_functional, rule
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.function import (
     CellValue,
@@ -49,10 +48,10 @@ def sorted_items(tr: Tracer, items: list[Value], kwargs: Kwargs) -> list[Value]:
     key, reverse = kwargs.get("key"), kwargs.get("reverse")
     by = items if key is None or tr.look(key).real is None else [tr.call(key, [i], {}) for i in items]
     keys = [tr.look(k) for k in by]
-    if not all(k.is_constant() or isinstance(k, SymbolicValue) for k in keys):
-        graph_break("opaque-call", function="sorting by keys that are not constants")
-    objects = [k.concrete(tr) for k in keys]
     descending = reverse is not None and tr.truth(reverse)
+    if not all(k.is_constant() or isinstance(k, SymbolicValue) for k in keys):
+        return _sorted_by_comparing(tr, items, keys, descending)
+    objects = [k.concrete(tr) for k in keys]
     try:
         order = sorted(range(len(items)), key=objects.__getitem__, reverse=descending)
     except TypeError as e:
@@ -63,6 +62,14 @@ def sorted_items(tr: Tracer, items: list[Value], kwargs: Kwargs) -> list[Value]:
 @rule(open, input, builtins.breakpoint, exec, eval, compile)
 def _effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     graph_break("side-effect-call", function="input(), open(), eval() or the like")
+
+
+def _sorted_by_comparing(tr: Tracer, items: list[Value], keys: list[Value], descending: bool) -> list[Value]:
+    """By the keys' own `<`; in descending order equal ones keep their order too."""
+    step = -1 if descending else 1
+    places = tr.call(tr.pinned(polyfills_functional.sorted_places), [ListValue(keys[::step])], {})
+    order = [tr.index_of(place) for place in tr.unpack(places)]
+    return [items[::step][i] for i in order][::step]
 
 
 @rule(len)

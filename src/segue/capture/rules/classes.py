@@ -176,9 +176,7 @@ def _by_abstract_base(tr: Tracer, cls: type, wanted: type) -> bool:
 def _follows_protocol(tr: Tracer, value: Value, cls: type, wanted: Any) -> bool:
     """`isinstance` with a protocol: its members are there."""
     if not getattr(wanted, "_is_runtime_protocol", False):
-        tr.raise_error(
-            TypeError, "Instance and class checks can only be used with @runtime_checkable protocols"
-        )
+        tr.raise_error(TypeError, "Instance and class checks can only be used with @runtime_checkable protocols")
     if wanted in cls.__mro__:
         return True
     for name in typing._get_protocol_attrs(wanted):  # type: ignore[attr-defined]

@@ -139,8 +139,3 @@ def _dereference(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         graph_break("opaque-call", function="a new weak reference")
     target = reference.real()
     return tr.wrap(target, Computed(reference.source, operator.call, (reference.source,)))
-
-
-@rule(functools.cmp_to_key, operator.length_hint)
-def _unsupported(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("opaque-call", function="cmp_to_key or length_hint")
