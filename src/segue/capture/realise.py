@@ -33,7 +33,7 @@ _KNOWN = (
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
     *WRAPPERS,
-    *((sys.modules["numpy"].ufunc,) if "numpy" in sys.modules else ()),
+    *((sys.modules["numpy"].ufunc, type(sys.modules["numpy"].prod)) if "numpy" in sys.modules else ()),
 )
 
 Maker = Callable[["Tracer", Any, "Source"], Value]

@@ -1,0 +1,137 @@
+"""`print`, and writing to text streams."""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from segue.capture import outputs
+from segue.capture.attributes import lookup
+from segue.capture.breaks import graph_break
+from segue.capture.rules import rule
+from segue.capture.rules.texts import join, text
+from segue.capture.values.base import Value
+from segue.capture.values.known import Known
+from segue.capture.values.late import example_of
+from segue.capture.values.object import ObjectValue
+
+if TYPE_CHECKING:
+    from segue.capture.tracer import Tracer
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+_NATIVE_WRITERS = (vars(io.TextIOWrapper)["write"], vars(io.StringIO)["write"])
+
+
+def standard_stream(tr: Tracer, name: str) -> Value:
+    """`sys.stdout` or `sys.stderr`, as the program has set it."""
+    return tr.look(tr.pinned(sys).get_attribute(tr, name))
+
+
+def writes_natively(cls: type) -> bool:
+    """Whether no Python code runs when text is written to an instance of a class."""
+    return lookup(cls, "write") in _NATIVE_WRITERS and not isinstance(lookup(cls, "flush"), types.FunctionType)
+
+
+def accepts(stream: Any, is_ascii: bool) -> bool:
+    """Whether writing text to a stream does not fail."""
+    if stream.closed:
+        return False
+    return is_ascii or isinstance(stream, io.StringIO) or stream.encoding.lower().replace("-", "") == "utf8"
+
+
+def is_ready(tr: Tracer, stream: Value, example: str) -> bool:
+    """Whether text like the example can be written after the graph as well as now; guarded."""
+    if not isinstance(stream, ObjectValue) or stream.source is None or not writes_natively(stream.cls):
+        return False
+    try:
+        example.encode()
+    except UnicodeEncodeError:
+        return False
+    if not accepts(stream.real, example.isascii()):
+        return False
+    check = _accepts_ascii if example.isascii() else _accepts_all
+    tr.program.check_plain("predicate", check, (tr.program.fetch(stream.source),))
+    return True
+
+
+_accepts_ascii = functools.partial(accepts, is_ascii=True)
+_accepts_all = functools.partial(accepts, is_ascii=False)
+
+
+def write(tr: Tracer, stream: Value, written: Value) -> None:
+    """`stream.write(written)`."""
+    stream = tr.look(stream)
+    example = example_of(tr, written)
+    if is_ready(tr, stream, example):
+        outputs.note(tr, _write, stream, written)
+    else:
+        tr.call(stream.get_attribute(tr, "write"), [written], {})
+
+
+def _write(stream: Any, written: str) -> None:
+    stream.write(written)
+
+
+@rule(print)
+def _print(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    options = {name: tr.look(value) for name, value in kwargs.items()}
+    stream = options.get("file")
+    if stream is None or stream.real is None:
+        stream = standard_stream(tr, "stdout")
+    pieces: Args = []
+    separator, end = _option(tr, options.get("sep"), " "), _option(tr, options.get("end"), "\n")
+    for number, value in enumerate(args):
+        pieces += [separator, text(tr, str, value)] if number else [text(tr, str, value)]
+    if isinstance(stream, Known) and stream.real is None:
+        return tr.constant(None)
+    whole = join(tr, [*pieces, end])
+    if isinstance(stream, ObjectValue) and is_ready(tr, stream, example_of(tr, whole)):
+        outputs.note(tr, _write, stream, whole)
+    else:
+        for piece in (*pieces, end):
+            write(tr, stream, piece)
+    if "flush" in options and tr.truth(options["flush"]):
+        tr.call(stream.get_attribute(tr, "flush"), [], {})
+    return tr.constant(None)
+
+
+def _option(tr: Tracer, value: Value | None, default: str) -> Value:
+    if value is None or value.real is None:
+        return tr.constant(default)
+    if not issubclass(value.python_type(tr), str):
+        tr.raise_error(TypeError, f"sep must be None or a string, not {value.python_type(tr).__name__}")
+    return value
+
+
+@rule(*_NATIVE_WRITERS)
+def _write_method(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    stream, written = tr.look(args[0]), tr.look(args[1])
+    if not issubclass(written.python_type(tr), str) or not is_ready(tr, stream, example_of(tr, written)):
+        graph_break("side-effect-call", function=f"write() of {stream.python_type(tr).__name__}")
+    outputs.note(tr, _write, stream, written)
+    return tr.fold(len, [written], {})
+
+
+@rule(vars(io.TextIOWrapper)["flush"], io.StringIO.flush)
+def _flush(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    stream = tr.look(args[0])
+    if not is_ready(tr, stream, ""):
+        graph_break("side-effect-call", function=f"flush() of {stream.python_type(tr).__name__}")
+    outputs.note(tr, _flushed, stream)
+    return tr.constant(None)
+
+
+def _flushed(stream: Any) -> None:
+    stream.flush()
+
+
+@rule(torch.set_printoptions)
+def _set_print_options(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    graph_break("side-effect-call", function="torch.set_printoptions()")
