@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from segue import _core
+from segue.capture import outputs
 from segue.capture.breaks import Restart
 from segue.capture.frame import Frame
 from segue.capture.leaving import (
@@ -313,6 +314,7 @@ class _Attempt:
     def _write_back(self, rebuilder: Rebuilder) -> None:
         """Emit the effects on the program's own objects, in the order in which they were first written."""
         tr = self.tr
+        outputs.replay(rebuilder)
         done: set[int] = set()
         while True:
             pending = [v for k, v in tr.written.items() if k not in done]

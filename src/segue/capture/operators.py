@@ -13,6 +13,7 @@ from segue.capture.values.base import Value
 from segue.capture.values.derived import DerivedValue
 from segue.capture.values.identity import IdValue
 from segue.capture.values.known import PRIMITIVES, Known
+from segue.capture.values.late import LateValue, compute_late
 from segue.capture.values.mapping import DictValue, DictView, SetValue
 from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
 from segue.capture.values.symbolic import SymbolicValue, compute_symbolic
@@ -98,6 +99,8 @@ def binary(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
     inplace = symbol.endswith("=")
     base = symbol.rstrip("=") if inplace else symbol
     function, name = BINARY[base]
+    if isinstance(a, LateValue) or isinstance(b, LateValue):
+        return _late(tr, symbol, function, a, b)
     if isinstance(a, TensorValue) or (isinstance(b, TensorValue) and _is_scalar(a)):
         chosen = INPLACE[base] if inplace and isinstance(a, TensorValue) else function
         return tr.graph.call(tr, "call_function", chosen, [a, b], {})
@@ -113,6 +116,13 @@ def binary(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
     if isinstance(a, Known) and a.real.__class__ is str and base == "%":
         return tr.call(tr.constant(str.__mod__), [a, b], {})
     return _by_methods(tr, symbol, name, inplace, a, b)
+
+
+def _late(tr: Tracer, symbol: str, function: Callable[..., Any], a: Value, b: Value) -> Value:
+    """An operator on what is known only after the graph: texts are put together, and numbers that cannot fail."""
+    if symbol.rstrip("=") == "%" and isinstance(a, Known) and type(a.real) is str:
+        return tr.call(tr.constant(str.__mod__), [a, b], {})
+    return compute_late(tr, function, [a, b])
 
 
 def symbolic(tr: Tracer, function: Callable[..., Any], *operands: Value) -> Value:
@@ -237,6 +247,9 @@ def compare(tr: Tracer, symbol: str, a: Value, b: Value) -> Value:
     """`a <symbol> b` for a rich comparison."""
     a, b = tr.look(a), tr.look(b)
     function, method, reflected = COMPARE[symbol]
+    for operand in (a, b):
+        if isinstance(operand, LateValue):
+            operand.wanted(tr)
     if isinstance(a, IdValue) or isinstance(b, IdValue):
         return _compare_identities(tr, function, a, b)
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):

@@ -35,7 +35,7 @@ def note(tr: Tracer, function: Callable[..., Any], *args: Value, result: Value |
     """Call a function with these values when the graph has run."""
     if tr.graph.bodies:
         graph_break("effect-in-body", operation=tr.graph.bodies[-1].operation, what="what is printed or logged")
-    tr.changes += 1
+    tr.changed()
     tr.outputs.append(Output(function, list(args), {}, result))
 
 

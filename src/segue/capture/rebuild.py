@@ -45,10 +45,11 @@ class Rebuilder:
         self._making.add(key)
         made = value.rebuild(self)
         self._making.discard(key)
-        self._remember(value, made)
+        self.remember(value, made)
         return made
 
-    def _remember(self, value: Value, register: int) -> int:
+    def remember(self, value: Value, register: int) -> int:
+        """The object of a value is in a register."""
         self._made[id(value)] = register
         self._kept.append(value)
         self._making.discard(id(value))
@@ -74,17 +75,20 @@ class Rebuilder:
         """A list: built at once, or in two steps if it is inside itself."""
         if not _reaches(items, value):
             return self.program.build(kind, tuple(self.register(i) for i in items))
-        made = self._remember(value, self.program.build(kind, ()))
+        made = self.remember(value, self.program.build(kind, ()))
         for item in items:
             self.program.call(list.append, made, self.register(item))
         return made
 
-    def fill_dict(self, value: Value, cls: type[dict[Any, Any]], entries: list[tuple[Value, Value]]) -> int:
-        """A dict, likewise."""
+    def fill_dict(
+        self, value: Value, cls: type[dict[Any, Any]], entries: list[tuple[Value, Value]], factory: Value | None
+    ) -> int:
+        """A dict, likewise; `factory` is that of a defaultdict."""
         if cls is dict and not _reaches([v for _, v in entries], value):
             flat = [self.register(part) for entry in entries for part in entry]
             return self.program.build("dict", tuple(flat))
-        made = self._remember(value, self.program.call(cls))
+        given = [self.register(factory)] if factory is not None else []
+        made = self.remember(value, self.program.call(cls, *given))
         for name, item in entries:
             self.program.call(cls.__setitem__, made, self.register(name), self.register(item))
         return made
@@ -93,17 +97,13 @@ class Rebuilder:
         """An instance of a Python class: made without its `__init__`, then given its attributes."""
         if value.cls is not object and not value.cls.__flags__ & _HEAP_TYPE:
             self.impossible(value)
-        made = self.program.call(object.__new__, self.program.constant(value.cls))
-        self._remember(value, made)
-        assert value.fresh is not None
-        for name, item in value.fresh.entries.values():
-            self.program.call(object.__setattr__, made, self.register(name), self.register(item))
-        value.write_back(self)
+        made = self.remember(value, value.allocate(self))
+        value.fill(self, made)
         return made
 
     def cell(self, value: CellValue) -> int:
         """A new cell."""
-        made = self._remember(value, self.program.build("new_cell", None))
+        made = self.remember(value, self.program.build("new_cell", None))
         if value.contents is not None:
             self.program.effect("store_cell", made, self.register(value.contents))
         return made
@@ -122,7 +122,7 @@ class Rebuilder:
             program.build("tuple", tuple(defaults)) if defaults else none,
             program.build("tuple", tuple(closure)) if closure else none,
         )
-        self._remember(value, made)
+        self.remember(value, made)
         self._dress(value, made)
         return made
 
@@ -136,6 +136,9 @@ class Rebuilder:
             attributes["__annotations__"] = self.program.call(_annotations, flat)
         if value.qualname != value.code.co_qualname:
             attributes["__qualname__"] = self.program.constant(value.qualname)
+        for name, item in value.fields.items():
+            if name not in ("__defaults__", "__closure__"):
+                attributes[name] = self.register(item)
         if value.attributes is not None:
             for name, (_, item) in value.attributes.entries.items():
                 attributes[name] = self.register(item)
@@ -178,6 +181,9 @@ def _reaches(items: list[Value], target: Value) -> bool:
             continue
         seen.add(id(value))
         work += getattr(value, "_items", None) or []
+        contents = getattr(value, "contents", None)  # of a cell, or of an instance that has a built-in part
+        if contents is not None:
+            work.append(contents)
         entries = getattr(value, "entries", None)
         fresh = getattr(value, "fresh", None)
         for holder in (entries, fresh.entries if fresh is not None else None):
@@ -185,6 +191,4 @@ def _reaches(items: list[Value], target: Value) -> bool:
                 work += list(entry) if isinstance(entry, tuple) else [entry]
         if isinstance(value, FunctionValue):
             work += [c.contents for c in value.closure if c.contents is not None]
-        if isinstance(value, CellValue) and value.contents is not None:
-            work.append(value.contents)
     return False

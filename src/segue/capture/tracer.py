@@ -130,6 +130,8 @@ class Tracer:
             return DictValue({k: (self.plain_value(k), self.plain_value(v)) for k, v in obj.items()})
         if type(obj) is set:
             return SetValue({k: self.plain_value(k) for k in obj})
+        if type(obj) is frozenset:
+            return SetValue({k: self.plain_value(k) for k in obj}, frozenset, Pinned(obj), obj)
         if type(obj) is slice:
             from segue.capture.values.sequence import SliceValue
 
@@ -283,8 +285,9 @@ class Tracer:
 
     def dropping_locals(self, frame: Frame) -> None:
         """A live frame ends, and its caller goes on."""
-        for value in frame.slots:
-            self.dropping(value.contents if isinstance(value, CellValue) else value)
+        for place, value in zip(frame.code.localsplus, frame.slots, strict=True):
+            if place.kind != "free":
+                self.dropping(value.contents if isinstance(value, CellValue) else value)
 
     # --- services ---------------------------------------------------------------------------------
 
@@ -369,7 +372,7 @@ class Tracer:
             if all(isinstance(a, (Known, SymbolicValue)) for a in args):
                 return operators.symbolic(self, target, *args)
         keywords = {k: self.look(v) for k, v in kwargs.items()}
-        foldable = (SymbolicValue, SequenceValue, DictValue)
+        foldable = (SymbolicValue, SequenceValue, DictValue, SetValue)
         if not all(a.is_constant() or isinstance(a, foldable) for a in (*args, *keywords.values())):
             from segue.capture.calls import name_of
 
@@ -388,6 +391,8 @@ class Tracer:
             return [self.python_object(i) for i in value.items(self)]
         if isinstance(value, TupleValue) and value.cls in (tuple, torch.Size):
             return value.cls(self.python_object(i) for i in value.items(self))
+        if isinstance(value, SetValue) and value.cls in (set, frozenset):
+            return value.cls(self.python_object(i) for i in value.entries.values())
         if isinstance(value, DictValue) and value.cls is dict:
             return {k: self.python_object(v) for k, (_, v) in value.load(self).items()}
         return value.concrete(self)

@@ -68,12 +68,9 @@ def build_slice(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("BUILD_STRING")
 def build_string(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(pieces[arg] -- string)"""
-    frame.push(tr.fold(joined, frame.popn(i.arg), {}))
+    from segue.capture.rules.texts import join
 
-
-def joined(*pieces: str) -> str:
-    """The pieces of an f-string as one."""
-    return "".join(pieces)
+    frame.push(join(tr, frame.popn(i.arg)))
 
 
 _CONVERSIONS = (None, str, repr, ascii)

@@ -10,7 +10,7 @@ from segue.capture.breaks import graph_break
 from segue.capture.opcodes import opcode
 from segue.capture.values.base import MISSING, NULL, Value
 from segue.capture.values.function import CellValue
-from segue.guards.source import DictItem, Pinned
+from segue.guards.source import DictItem, Pinned, Stack
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
@@ -36,7 +36,7 @@ def load_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("STORE_FAST")
 def store_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(value -- )"""
-    tr.dropping(frame.slots[i.arg])
+    _drop(tr, frame, frame.slots[i.arg])
     frame.slots[i.arg] = frame.pop()
 
 
@@ -45,8 +45,14 @@ def delete_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """( -- )"""
     if frame.slots[i.arg] is None:
         _unbound(tr, frame, i)
-    tr.dropping(frame.slots[i.arg])
+    _drop(tr, frame, frame.slots[i.arg])
     frame.slots[i.arg] = None
+
+
+def _drop(tr: Tracer, frame: Frame, value: Value | None) -> None:
+    """A local gives up a value; what an inlined function was given belongs to something else as well."""
+    if frame.level is not None or value is None or value.source is None or isinstance(value.source, Stack):
+        tr.dropping(value)
 
 
 @opcode("MAKE_CELL")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Args = list[Value]
 Kwargs = dict[str, Value]
 
-_SOURCE_FILE = logging._srcfile  # type: ignore[attr-defined]
+_SOURCE_FILE = logging._srcfile
 
 _MADE_LATE = ("created", "msecs", "relativeCreated", "thread", "threadName", "processName", "process")
 """Attributes of a record that say when and where it was made."""
@@ -46,7 +46,7 @@ class RecordValue(ObjectValue):
         self.born = tr.here
         self.given: dict[str, Value] = {}
 
-    def fill(self, tr: Tracer, attributes: dict[str, Value]) -> None:
+    def set_up(self, tr: Tracer, attributes: dict[str, Value]) -> None:
         """Set the attributes that a new record has."""
         namespace = self.fresh
         assert namespace is not None
@@ -63,7 +63,7 @@ class RecordValue(ObjectValue):
         """A copy as it is now, with the finished message."""
         none = tr.constant(None)
         copy = RecordValue(tr, [*self.made_of[:4], message, none, *self.made_of[6:]])
-        copy.fill(tr, {})
+        copy.set_up(tr, {})
         assert copy.fresh is not None
         copy.fresh.entries.update((n, e) for n, e in self.added(tr) if n not in ("msg", "args", "message"))
         return copy
@@ -107,10 +107,8 @@ def _record(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         "lineno": given["lineno"],
         "funcName": given.get("func", none),
     }
-    late = {
-        name: LateValue(tr, _FIELDS[name], [_Example(made, template)]) for name in _MADE_LATE
-    }
-    made.fill(tr, {name: (attributes | late)[name] for name in vars(template)})
+    late = {name: LateValue(tr, _FIELDS[name], [_Example(made, template)]) for name in _MADE_LATE}
+    made.set_up(tr, {name: (attributes | late)[name] for name in vars(template)})
     return made
 
 

@@ -6,7 +6,9 @@ tensors are made after the graph (see `segue.capture.values.late`).
 
 from __future__ import annotations
 
+import _string  # type: ignore[import-not-found]  # the part of string.Formatter that splits names
 import enum
+import functools
 import re
 import string
 import types
@@ -23,7 +25,7 @@ from segue.capture.values.known import Known
 from segue.capture.values.late import LateValue, has_plain_text, late_number
 from segue.capture.values.mapping import DictValue
 from segue.capture.values.object import ExceptionValue, ObjectValue
-from segue.capture.values.sequence import ListValue, SequenceValue, TupleValue
+from segue.capture.values.sequence import SequenceValue, TupleValue
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 Args = list[Value]
 Kwargs = dict[str, Value]
+
+_CONVERTERS: dict[str, Callable[..., Any]] = {"s": str, "r": repr, "a": ascii}
 
 _METHODS: dict[Any, str] = {str: "__str__", repr: "__repr__", ascii: "__repr__", format: "__format__"}
 
@@ -88,12 +92,13 @@ def _is_plain(tr: Tracer, value: Value, around: tuple[Value, ...]) -> bool:
     value = tr.look(value)
     if any(value is outer for outer in around):
         graph_break("opaque-call", function="repr() of a container that is inside itself")
-    inside = (*around, value)
+    looks_plain = functools.partial(_is_plain, tr, around=(*around, value))
     if isinstance(value, SequenceValue):
-        plain = value.cls in (list, tuple, torch.Size)
-        return plain and all([_is_plain(tr, item, inside) for item in value.items(tr)])
+        is_own = value.cls in (list, tuple, torch.Size)
+        return all(plain for plain in [*map(looks_plain, value.items(tr)), is_own])
     if isinstance(value, DictValue):
-        return value.cls is dict and all([_is_plain(tr, v, inside) for pair in value.load(tr).values() for v in pair])
+        parts = [part for pair in value.load(tr).values() for part in pair]
+        return all(plain for plain in [*map(looks_plain, parts), value.cls is dict])
     if isinstance(value, Known):
         return has_plain_text(value) or not isinstance(lookup(type(value.real), "__repr__"), types.FunctionType)
     return not isinstance(value, TensorValue | LateValue | ObjectValue)
@@ -177,9 +182,9 @@ def _percent(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         return tr.fold(_formatted_by_names, [template, tr.constant(names), *named.values()], {})
     items = given.items(tr) if isinstance(given, TupleValue) else [given]
     if len(items) != len(found):
-        less = len(items) < len(found)
-        message = "not enough arguments for format string" if less else "not all arguments converted during string formatting"
-        tr.raise_error(TypeError, message)
+        few = "not enough arguments for format string"
+        many = "not all arguments converted during string formatting"
+        tr.raise_error(TypeError, few if len(items) < len(found) else many)
     parts = [_converted(tr, m["kind"], item) for m, item in zip(found, items, strict=True)]
     return tr.fold(_formatted, [template, *parts], {})
 
@@ -196,7 +201,7 @@ def _converted(tr: Tracer, kind: str, value: Value) -> Value:
     """What a `%` conversion takes of a value: its text or its number."""
     value = tr.look(value)
     if kind in "sra":
-        return text(tr, {"s": str, "r": repr, "a": ascii}[kind], value) if not has_plain_text(value) else value
+        return text(tr, _CONVERTERS[kind], value) if not has_plain_text(value) else value
     if isinstance(value, TensorValue):
         return late_number(tr, value, "formatting")
     return value
@@ -220,16 +225,14 @@ def _format(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
             field, automatic = f"{automatic}{field}", automatic + 1
         value = _field(tr, field, args[1:], kwargs)
         if conversion is not None:
-            value = text(tr, {"s": str, "r": repr, "a": ascii}[conversion], value)
+            value = text(tr, _CONVERTERS[conversion], value)
         pieces.append(text(tr, format, value, tr.constant(spec or "")))
     return join(tr, pieces)
 
 
 def _field(tr: Tracer, field: str, args: Args, kwargs: Kwargs) -> Value:
     """The value that a replacement field names: `0`, `name`, `0.attribute`, `name[key]`."""
-    from _string import formatter_field_name_split  # what string.Formatter uses
-
-    first, rest = formatter_field_name_split(field)
+    first, rest = _string.formatter_field_name_split(field)
     if isinstance(first, int):
         if first >= len(args):
             tr.raise_error(IndexError, f"Replacement index {first} out of range for positional args tuple")

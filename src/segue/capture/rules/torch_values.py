@@ -10,6 +10,7 @@ from segue.capture.breaks import graph_break
 from segue.capture.operations import DATA_READERS, OBJECT_CHANGES
 from segue.capture.rules import rule
 from segue.capture.values.base import Value
+from segue.capture.values.late import late_number
 from segue.capture.values.sequence import TupleValue
 from segue.capture.values.tensor import TensorValue
 
@@ -27,10 +28,18 @@ def _breaks(name: str, target: Any) -> None:
     rule(target)(refuse)
 
 
-for _name in DATA_READERS:
+for _name in DATA_READERS - {"item"}:
     _target = getattr(torch.Tensor, _name, None)
     if _target is not None:
         _breaks(_name, _target)
+
+
+@rule(torch.Tensor.item)
+def _item(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    tensor = tr.look(args[0])
+    if not isinstance(tensor, TensorValue):
+        graph_break("data-dependent-value", operation="Tensor.item()")
+    return late_number(tr, tensor, "Tensor.item()")
 
 
 @rule(torch.Tensor.__len__)

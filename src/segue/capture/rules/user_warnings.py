@@ -1,12 +1,14 @@
-"""`warnings.warn`: the warning is shown, or not, when the graph has run, by the registry of the module that it names."""
+"""`warnings.warn`: shown, or not, when the graph has run, by the registry of the module that it names."""
 
 from __future__ import annotations
 
 import functools
+import types
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from segue.capture import outputs
+from segue.capture.attributes import lookup
 from segue.capture.breaks import graph_break
 from segue.capture.rules import rule
 from segue.capture.rules.output import standard_stream, writes_natively
@@ -51,9 +53,7 @@ def _warn(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(None)
 
 
-def _shown(
-    text: str, category: type[Warning], path: str, line: int, module: str, namespace: dict[str, Any]
-) -> None:
+def _shown(text: str, category: type[Warning], path: str, line: int, module: str, namespace: dict[str, Any]) -> None:
     registry = namespace.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, category, path, line, module, registry)
 
@@ -61,15 +61,20 @@ def _shown(
 def _category(tr: Tracer, message: Value, given: Value | None) -> type[Warning]:
     if issubclass(message.python_type(tr), Warning):
         cls = message.python_type(tr)
-        if cls.__init__ not in (Warning.__init__, UserWarning.__init__, Exception.__init__):
+        if not _is_simple(cls):
             graph_break("side-effect-call", function=f"warnings.warn() of {cls.__name__}")
         return cls
     cls = UserWarning if given is None or tr.look(given).real is None else tr.look(given).concrete(tr)
     if not isinstance(cls, type) or not issubclass(cls, Warning):
         graph_break("side-effect-call", function="warnings.warn()")
-    if "__str__" in vars(cls) or "__init__" in vars(cls) and cls.__module__ != "builtins":
+    if not _is_simple(cls):
         graph_break("side-effect-call", function=f"warnings.warn() of {cls.__name__}")
     return cls
+
+
+def _is_simple(cls: type) -> bool:
+    """Whether instances of a warning class are made and written as those of the built-in ones."""
+    return not any(isinstance(lookup(cls, name), types.FunctionType) for name in ("__new__", "__init__", "__str__"))
 
 
 def _caller(tr: Tracer, stacklevel: int) -> tuple[str, int, DictValue]:
@@ -102,7 +107,7 @@ def _guard_shown(tr: Tracer, category: type[Warning], text: str | None, module: 
 
 
 @functools.cache
-def _checks(category: type[Warning], text: str | None, module: str, line: int) -> Any:
+def _checks(category: Any, text: str | None, module: str, line: int) -> Any:
     return functools.partial(is_shown, category, text, module, line)
 
 

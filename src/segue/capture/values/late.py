@@ -142,4 +142,4 @@ def _reader(kind: type) -> Callable[[Any], Any]:
     return item
 
 
-_READERS = {kind: _reader(kind) for kind in (bool, int, float)}
+_READERS: dict[type, Callable[[Any], Any]] = {kind: _reader(kind) for kind in (bool, int, float)}

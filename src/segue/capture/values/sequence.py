@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from segue.capture.values.base import MISSING, Value, next_serial
+from segue.capture.values.base import MISSING, ContainerValue, Value, next_serial
 from segue.capture.values.symbolic import SymbolicValue, compute_symbolic
 from segue.guards.source import Computed, Item, Pinned
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from segue.guards.source import Source
 
 
-def symbolic_item(tr: Tracer, container: Value, key: SymbolicValue) -> Value:
+def symbolic_item(tr: Tracer, container: ContainerValue, key: SymbolicValue) -> Value:
     """`container[key]` for a symbolic number: fetched anew at each run, so that one segment serves all of them."""
     source = container.source
+    if container.owner is not None:  # the operators of its class are not those of the built-in part
+        return container.get_item(tr, tr.constant(key.concrete(tr)))
     if source is not None and id(container) not in tr.written:
         try:
             found = container.real[key.real]
@@ -36,17 +38,12 @@ def symbolic_item(tr: Tracer, container: Value, key: SymbolicValue) -> Value:
     return container.get_item(tr, tr.constant(key.concrete(tr)))
 
 
-class SequenceValue(Value):
+class SequenceValue(ContainerValue):
     """What lists and tuples share: items in order."""
-
-    cls: type
 
     def items(self, tr: Tracer) -> list[Value]:
         """The items; looking at all of them guards the length."""
         raise NotImplementedError
-
-    def python_type(self, tr: Tracer) -> type:
-        return self.cls
 
     def truth(self, tr: Tracer) -> bool:
         return bool(self.items(tr))
@@ -127,6 +124,8 @@ class TupleValue(SequenceValue):
         return None
 
     def rebuild(self, to: Rebuilder) -> int:
+        if self.owner is not None:
+            return to.register(self.owner)
         if self.source is not None:
             return to.program.fetch(self.source)
         items = [to.register(i) for i in self._items]
@@ -172,9 +171,10 @@ class ListValue(SequenceValue):
     def items(self, tr: Tracer) -> list[Value]:
         if self._items is None:
             assert self.source is not None
-            tr.guard_length(self.source, len(self.real))
-            self._original = [tr.wrap(x, Item(self.source, i)) for i, x in enumerate(self.real)]
-            self._items = [*self._original[: len(self.real) - self._popped], *self._appended]
+            n = list.__len__(self.real)
+            tr.guard_length(self.source, n)
+            self._original = [tr.wrap(list.__getitem__(self.real, i), Item(self.source, i)) for i in range(n)]
+            self._items = [*self._original[: n - self._popped], *self._appended]
         return self._items
 
     def like(self, items: list[Value]) -> Value:
@@ -184,19 +184,21 @@ class ListValue(SequenceValue):
         key = tr.look(key)
         if self._items is None and not self._popped and key.is_constant() and not isinstance(key, SliceValue):
             index = tr.index_of(key)
-            if 0 <= index < len(self.real):
+            if 0 <= index < list.__len__(self.real):
                 assert self.source is not None
-                return tr.wrap(self.real[index], Item(self.source, index))
+                return tr.wrap(list.__getitem__(self.real, index), Item(self.source, index))
         return super().get_item(tr, key)
 
     def truth(self, tr: Tracer) -> bool:
-        if self._items is not None or self.source is None or self._popped:
+        if self._items is not None or self.source is None or self._popped or self.owner is not None:
             return bool(self.items(tr))
         return bool(self._appended) or tr.guard_truth(self.source, bool(self.real))
 
     def pop_last(self, tr: Tracer) -> Value | None:
         """`list.pop()` on a list that nothing else was asked of; None if that cannot be told."""
-        if self._items is not None or self._appended or self.source is None or self._popped >= len(self.real):
+        if self._items is not None or self._appended or self.source is None or self.owner is not None:
+            return None
+        if self._popped >= len(self.real):
             return None
         length = Computed(self.source, len, (self.source,))
         self._popped += 1
@@ -206,12 +208,16 @@ class ListValue(SequenceValue):
         return tr.wrap(self.real[-self._popped], place)
 
     def symbolic_length(self, tr: Tracer) -> Value | None:
-        if self._items is not None or self.source is None or self._popped:
+        if self._items is not None or self.source is None or self._popped or self.owner is not None:
             return None
         before = tr.symbolic_length(self.source, len(self.real))
         if before is None or not self._appended:
             return before
         return compute_symbolic(tr, operator.add, before, tr.constant(len(self._appended)))
+
+    def only_grows(self) -> bool:
+        """Whether nothing was asked of the program's list, and nothing done to it but appending."""
+        return self.source is not None and self._items is None and not self._popped
 
     def append(self, tr: Tracer, item: Value) -> None:
         """`list.append`, which needs no fact of the list."""
@@ -258,10 +264,10 @@ class ListValue(SequenceValue):
         tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
 
     def rebuild(self, to: Rebuilder) -> int:
+        if self.owner is not None:
+            return to.register(self.owner)
         if self.source is not None:
             return to.program.fetch(self.source)
-        if self.cls is not list:
-            to.impossible(self)
         return to.fill(self, "list", self._items or [])
 
     def write_back(self, to: Rebuilder) -> None:
