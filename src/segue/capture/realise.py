@@ -14,7 +14,8 @@ import torch
 
 from segue.capture.attributes import lookup
 from segue.capture.rules.wrappers import WRAPPERS
-from segue.capture.values.base import Value
+from segue.capture.values.base import ContainerValue, Value
+from segue.capture.values.derived import DerivedValue, base_of, is_plain_tuple
 from segue.capture.values.function import CellValue, FunctionValue, MethodValue, PartialValue
 from segue.capture.values.known import IDENTITY_TYPES, PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, SetValue
@@ -67,8 +68,11 @@ def _list(tr: Tracer, obj: Any, source: Source) -> Value:
 def _tuple(tr: Tracer, obj: Any, source: Source) -> Value:
     if not isinstance(source, Pinned):
         tr.program.check("length", source, len(obj))
-    items = [tr.wrap(tuple.__getitem__(obj, i), Item(source, i)) for i in range(len(obj))]
-    return TupleValue(items, type(obj), source, obj)
+    return TupleValue(_items(tr, obj, source), type(obj), source, obj)
+
+
+def _items(tr: Tracer, obj: tuple[Any, ...], source: Source) -> list[Value]:
+    return [tr.wrap(tuple.__getitem__(obj, i), Item(source, i)) for i in range(tuple.__len__(obj))]
 
 
 def _dict(tr: Tracer, obj: Any, source: Source) -> Value:
@@ -76,18 +80,26 @@ def _dict(tr: Tracer, obj: Any, source: Source) -> Value:
 
 
 def _set(tr: Tracer, obj: Any, source: Source) -> Value:
-    if not all(isinstance(k, (*PRIMITIVES, *IDENTITY_TYPES)) for k in obj):
-        return tr.track(obj, ObjectValue(type(obj), source, obj))
+    made = _set_part(tr, obj, type(obj), source)
+    return tr.track(obj, ObjectValue(type(obj), source, obj) if made is None else made)
+
+
+def _set_part(tr: Tracer, obj: Any, base: type, source: Source) -> SetValue | None:
+    """The items of a set or of its subclass; None if they cannot be guarded."""
+    items = tuple(base.__iter__(obj))  # type: ignore[attr-defined]
+    if not all(isinstance(k, (*PRIMITIVES, *IDENTITY_TYPES)) for k in items):
+        return None
     if not isinstance(source, Pinned):
-        tr.program.check_plain("predicate", functools.partial(_same_items, tuple(obj)), (tr.program.fetch(source),))
-    return tr.track(obj, SetValue({k: tr.constant(k) for k in obj}, type(obj), source, obj))
+        check = functools.partial(_same_items, base, items)
+        tr.program.check_plain("predicate", check, (tr.program.fetch(source),))
+    return SetValue({k: tr.constant(k) for k in items}, base, source, obj)
 
 
-def _same_items(expected: tuple[Any, ...], found: Any) -> bool:
+def _same_items(base: Any, expected: tuple[Any, ...], found: Any) -> bool:
     """Whether a set holds these very items, in this order of iteration."""
-    if len(found) != len(expected):
+    if base.__len__(found) != len(expected):
         return False
-    return all(type(a) is type(b) and repr(a) == repr(b) for a, b in zip(found, expected, strict=True))
+    return all(type(a) is type(b) and repr(a) == repr(b) for a, b in zip(base.__iter__(found), expected, strict=True))
 
 
 def _function(tr: Tracer, obj: Any, source: Source) -> Value:
@@ -154,24 +166,28 @@ def _exception(tr: Tracer, obj: Any, source: Source) -> Value | None:
     return tr.track(obj, ExceptionValue(type(obj), [], source, obj))
 
 
-OVERRIDABLE = (
-    "__getitem__ __setitem__ __delitem__ __contains__ __iter__ __len__ __bool__ __eq__ __hash__ append extend insert "
-    "pop get update setdefault keys values items __getattribute__ __reversed__"
-).split()
-
-
-def _container(make: Maker, base: type) -> Maker:
-    """Subclasses of a container are that kind as long as they keep its methods."""
-
-    def made(tr: Tracer, obj: Any, source: Source) -> Any:
-        cls = type(obj)
-        if any(isinstance(lookup(cls, name), types.FunctionType) for name in OVERRIDABLE):
+def _derived(tr: Tracer, obj: Any, source: Source) -> Value | None:
+    """An instance of a user's class that derives from a built-in container."""
+    cls = type(obj)
+    base = base_of(cls)
+    contents: ContainerValue | None
+    if base is tuple:
+        if is_plain_tuple(cls):
+            return _tuple(tr, obj, source)
+        if not isinstance(source, Pinned):
+            tr.program.check("length", source, tuple.__len__(obj))
+        contents = TupleValue(_items(tr, obj, source), tuple, source, obj)
+    elif base is list:
+        contents = ListValue(None, list, source, obj)
+    elif base in (set, frozenset):
+        contents = _set_part(tr, obj, base, source)
+        if contents is None:
             return None
-        if cls.__dictoffset__ and base in (list, set):
-            return None
-        return make(tr, obj, source)
-
-    return made
+    else:
+        assert base is not None
+        contents = DictValue(None, base, source, obj)
+    tr.looked.append(contents)
+    return tr.track(obj, DerivedValue(cls, contents, source, obj))
 
 
 MAKERS: dict[type, Maker] = {
@@ -192,10 +208,8 @@ MAKERS: dict[type, Maker] = {
     types.CellType: _cell,
 }
 
-BASES: tuple[tuple[type, Any], ...] = (
+BASES: tuple[tuple[type | tuple[type, ...], Any], ...] = (
     (torch.Tensor, _tensor),
     (BaseException, _exception),
-    (tuple, _container(_tuple, tuple)),
-    (dict, _container(_dict, dict)),
-    (list, _container(_list, list)),
+    ((tuple, list, dict, set, frozenset), _derived),
 )

@@ -119,7 +119,8 @@ def _super(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         cls, instance = tr.look(args[0]).concrete(tr), tr.look(args[1])
     else:
         cls, instance = _implicit_super(tr)
-    start = instance.concrete(tr) if issubclass(type(instance.real), type) else instance.python_type(tr)
+    is_class = issubclass(type(instance.real), type) and issubclass(instance.real, cls)
+    start = instance.concrete(tr) if is_class else instance.python_type(tr)
     if cls not in start.__mro__:
         tr.raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
     return SuperValue(cls, instance, start)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
 from segue.capture.rules import inline, polyfills, rule
@@ -18,13 +19,25 @@ if TYPE_CHECKING:
 Args = list[Value]
 Kwargs = dict[str, Value]
 
+
+def _act_on_built_in(python_function: Callable[..., Any], *targets: Any) -> None:
+    """Register Python code for methods of built-in classes, which look on no subclass for what they do."""
+
+    def stand_in(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        return tr.call(tr.pinned(python_function), [tr.look(args[0]).built_in(), *args[1:]], kwargs)
+
+    rule(*targets)(stand_in)
+
+
+inline(polyfills.dict_fromkeys, dict.fromkeys)
+inline(polyfills.dict_update, collections.OrderedDict.update, collections.OrderedDict.__init__)
+inline(polyfills.ordered_copy, collections.OrderedDict.copy)
 for _python, *_targets in (
     (polyfills.list_index, list.index),
     (polyfills.tuple_index, tuple.index),
     (polyfills.sequence_count, list.count, tuple.count),
     (polyfills.list_remove, list.remove),
-    (polyfills.dict_update, dict.update, collections.OrderedDict.update),
-    (polyfills.dict_fromkeys, dict.fromkeys),
+    (polyfills.move_to_end, collections.OrderedDict.move_to_end),
     (polyfills.set_update, set.update),
     (polyfills.set_union, set.union, frozenset.union),
     (polyfills.set_intersection, set.intersection, frozenset.intersection),
@@ -32,25 +45,25 @@ for _python, *_targets in (
     (polyfills.set_issubset, set.issubset, frozenset.issubset),
     (polyfills.set_issuperset, set.issuperset, frozenset.issuperset),
 ):
-    inline(_python, *_targets)
+    _act_on_built_in(_python, *_targets)
 
 
 def _list(tr: Tracer, value: Value) -> ListValue:
-    looked = tr.look(value)
+    looked = tr.look(value).built_in()
     if not isinstance(looked, ListValue):
         graph_break("unsupported-operation", operation="a list method", types=looked.python_type(tr).__name__)
     return looked
 
 
 def _dict(tr: Tracer, value: Value) -> DictValue:
-    looked = tr.look(value)
+    looked = tr.look(value).built_in()
     if not isinstance(looked, DictValue):
         graph_break("unsupported-operation", operation="a dict method", types=looked.python_type(tr).__name__)
     return looked
 
 
 def _set(tr: Tracer, value: Value) -> SetValue:
-    looked = tr.look(value)
+    looked = tr.look(value).built_in()
     if not isinstance(looked, SetValue):
         graph_break("unsupported-operation", operation="a set method", types=looked.python_type(tr).__name__)
     return looked
@@ -121,6 +134,21 @@ def _copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return ListValue(list(_list(tr, args[0]).items(tr)))
 
 
+@rule(dict.update, dict.__init__)
+def _dict_update(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    target = _dict(tr, args[0])
+    if len(args) > 1:
+        given = tr.look(args[1])
+        if isinstance(given.built_in(), DictValue):
+            for key, value in tr.mapping_items(given):
+                target.set_item(tr, key, value)
+        else:
+            tr.call(tr.pinned(polyfills.dict_update), [target, given], {})
+    for name, value in kwargs.items():
+        target.set_item(tr, tr.constant(name), value)
+    return tr.constant(None)
+
+
 @rule(dict.get)
 def _get(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     found = _dict(tr, args[0]).find(tr, tr.look(args[1]).hash_key(tr))
@@ -174,12 +202,15 @@ def _dict_clear(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(None)
 
 
-@rule(dict.copy, collections.OrderedDict.copy)
+@rule(dict.copy)
 def _dict_copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    target = _dict(tr, args[0])
-    if target.cls not in (dict, collections.OrderedDict):
-        graph_break("opaque-call", function="copy() of a dict class")
-    return DictValue(dict(target.load(tr)), target.cls)
+    return DictValue(dict(_dict(tr, args[0]).load(tr)))
+
+
+@rule(collections.defaultdict.copy, collections.defaultdict.__copy__)
+def _default_copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    factory = _dict(tr, args[0]).default_factory(tr)
+    return tr.call(tr.constant(tr.look(args[0]).python_type(tr)), [factory, args[0]], {})
 
 
 for _kind in ("keys", "values", "items"):

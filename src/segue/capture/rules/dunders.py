@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,10 @@ from segue.capture import attributes, operators
 from segue.capture.breaks import graph_break
 from segue.capture.rules import rule
 from segue.capture.values.base import Value
+from segue.capture.values.derived import BUILT_IN
+from segue.capture.values.mapping import DictValue, SetValue
 from segue.capture.values.object import ObjectValue
+from segue.capture.values.sequence import ListValue, TupleValue
 
 if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
@@ -35,16 +37,47 @@ _METHODS: dict[str, Method] = {
     "__delitem__": _delete_item,
     "__contains__": lambda tr, v, a: tr.constant(v.contains(tr, a[0])),
     "__iter__": lambda tr, v, a: v.iterate(tr),
-    "__eq__": lambda tr, v, a: operators.compare(tr, "==", v, a[0]),
-    "__ne__": lambda tr, v, a: operators.compare(tr, "!=", v, a[0]),
-    "__add__": lambda tr, v, a: operators.binary(tr, "+", v, a[0]),
+    "__reversed__": lambda tr, v, a: tr.call(tr.constant(reversed), [v], {}),
 }
+
+
+def _binary(symbol: str, reflected: bool, inplace: bool) -> Method:
+    def call(tr: Tracer, value: Value, args: list[Value]) -> Value:
+        a, b = value, tr.look(args[0]).built_in()
+        if reflected:
+            a, b = b, a
+        found = operators.containers(tr, symbol, inplace, a, b)
+        if found is None:
+            return tr.constant(NotImplemented)
+        return getattr(found, "owner", None) or found
+
+    return call
+
+
+def _comparison(symbol: str) -> Method:
+    def call(tr: Tracer, value: Value, args: list[Value]) -> Value:
+        other = tr.look(args[0]).built_in()
+        if not any(isinstance(value, k) and isinstance(other, k) for k in (ListValue, TupleValue, DictValue, SetValue)):
+            return tr.constant(NotImplemented)
+        if isinstance(value, DictValue) and symbol not in ("==", "!="):
+            return tr.constant(NotImplemented)
+        return operators.compare(tr, symbol, value, other)
+
+    return call
+
+
+for _symbol, (_, _word) in operators.BINARY.items():
+    _METHODS[f"__{_word}__"] = _binary(_symbol, reflected=False, inplace=False)
+    _METHODS[f"__r{_word}__"] = _binary(_symbol, reflected=True, inplace=False)
+    _METHODS[f"__i{_word}__"] = _binary(_symbol, reflected=False, inplace=True)
+for _symbol, (_, _method_name, _) in operators.COMPARE.items():
+    _METHODS[_method_name] = _comparison(_symbol)
 
 
 def _register(cls: type, name: str, method: Method) -> None:
     def call(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        value = tr.look(args[0])
-        if isinstance(value, ObjectValue):  # a subclass that overrides methods: its contents are not followed
+        value = tr.look(args[0]).built_in()
+        if isinstance(value, ObjectValue):  # its contents are not followed
             graph_break("unsupported-operation", operation=name, types=value.cls.__name__)
         result = method(tr, value, args[1:])
         assert isinstance(result, Value)
@@ -53,10 +86,12 @@ def _register(cls: type, name: str, method: Method) -> None:
     rule(vars(cls)[name])(call)
 
 
-for _cls in (list, tuple, dict, set, frozenset, collections.OrderedDict, collections.defaultdict, str):
+for _cls in BUILT_IN:
     for _name, _method in _METHODS.items():
-        if _name in vars(_cls) and not (_cls is str and _name in ("__add__", "__getitem__", "__len__")):
+        if _name in vars(_cls):
             _register(_cls, _name, _method)
+for _name in ("__contains__", "__iter__"):
+    _register(str, _name, _METHODS[_name])
 
 
 @rule(object.__setattr__, BaseException.__setattr__)
@@ -71,7 +106,7 @@ def _delattr(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return tr.constant(None)
 
 
-@rule(object.__getattribute__)
+@rule(*{vars(c)["__getattribute__"] for c in (object, *BUILT_IN) if "__getattribute__" in vars(c)})
 def _getattribute(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return attributes.default_get(tr, tr.look(args[0]), tr.look(args[1]).concrete(tr))
 

@@ -303,6 +303,24 @@ def dict_update(self: Any, other: Any = (), /, **kwargs: Any) -> None:
         self[key] = value
 
 
+def ordered_copy(self: Any) -> Any:
+    made = type(self)()
+    for key in self:
+        made[key] = self[key]
+    return made
+
+
+def move_to_end(self: Any, key: Any, last: Any = True) -> None:
+    value = self.pop(key)
+    if last:
+        self[key] = value
+        return
+    others = list(self.items())
+    self.clear()
+    self[key] = value
+    self.update(others)
+
+
 def dict_fromkeys(iterable: Any, value: Any = None, /) -> dict[Any, Any]:
     made = {}
     for key in iterable:

@@ -107,11 +107,13 @@ class Value:
 
     def special(self, tr: Tracer, name: str, operation: str, *args: Value) -> Value:
         """Call a special method of the value's class."""
-        from segue.capture.attributes import special_method
+        from segue.capture.attributes import class_attribute, special_method
 
         method = special_method(tr, self, name)
-        if method is None:
-            self.unsupported(tr, operation)
+        if method is None or self.is_constant():  # what a known object does in C, its kind of value would say
+            found = class_attribute(tr, self.python_type(tr), name)
+            if not hasattr(found, "__code__") or method is None:
+                self.unsupported(tr, operation)
         return tr.call(method, list(args), {})
 
     def truth(self, tr: Tracer) -> bool:

@@ -315,6 +315,8 @@ class SetValue(ContainerValue):
     def iterate(self, tr: Tracer) -> Value:
         from segue.capture.values.iterator import ViewIterator
 
+        if self.real is not MISSING and id(self) not in tr.written:
+            return ViewIterator(self, list(self.entries.values()), born=tr.here)
         if len(self.entries) > 1 and not all(isinstance(k, (int, float)) for k in self.entries):
             self.unsupported(tr, "iteration in hash order")
         order = list(set(self.entries))
