@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
 from segue.capture.values.base import MISSING, Value, next_serial
-from segue.guards.source import Attr, CellContents, Item
+from segue.guards.source import Attr, CellContents, InstanceDict, Item
 
 if TYPE_CHECKING:
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
     from segue.capture.values.mapping import DictValue
     from segue.guards.source import Source
+
+
+_FIELDS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 class CellValue(Value):
@@ -96,7 +99,11 @@ class FunctionValue(Value):
         self.source = source
         self.real = real
         self.annotations: Value | None = None
+        """The flat tuple that MAKE_FUNCTION took, until somebody asks for them."""
         self.attributes: DictValue | None = None
+        """The `__dict__` of a new function, if it has entries."""
+        self.fields: dict[str, Value] = {}
+        """Attributes of a new function that are not in its `__dict__`, such as `__doc__`."""
         self.serial = next_serial()
         self.qualname = code.co_qualname
 
@@ -138,48 +145,75 @@ class FunctionValue(Value):
         return self.real
 
     def own_attribute(self, tr: Tracer, name: str) -> Value | None:
-        from segue.guards.source import DictItem, InstanceDict
+        return self.own_dict(tr).find(tr, name)
 
-        if self.attributes is not None and name in self.attributes.entries:
-            return self.attributes.entries[name][1]
-        if self.source is None or name not in self.real.__dict__:
-            return None
-        return tr.wrap(self.real.__dict__[name], DictItem(InstanceDict(self.source), name))
+    def own_dict(self, tr: Tracer) -> DictValue:
+        """The function's `__dict__`."""
+        from segue.capture.values.mapping import DictValue
+
+        if self.source is not None:
+            return tr.namespace(self.real.__dict__, InstanceDict(self.source))
+        if self.attributes is None:
+            self.attributes = DictValue({})
+            self.attributes.serial = self.serial
+        return self.attributes
 
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
         if name in ("__name__", "__qualname__"):
             return tr.constant(self.name if name == "__name__" else self.qualname)
         if name == "__code__":
             return tr.pinned(self.code)
-        if name == "__class__":
-            return tr.constant(types.FunctionType)
         if name == "__globals__":
             return self.namespace
+        if name == "__dict__":
+            return self.own_dict(tr)
         if self.source is not None:
             return tr.wrap(getattr(self.real, name), Attr(self.source, name))
+        if name not in self.fields:
+            found = self._field(tr, name)
+            if found is None:
+                return super().special_attribute(tr, descriptor, name)
+            self.fields[name] = found
+        return self.fields[name]
+
+    def _field(self, tr: Tracer, name: str) -> Value | None:
+        """An attribute of a function that capture made, as MAKE_FUNCTION leaves it."""
+        from segue.capture.values.sequence import TupleValue
+
         if name == "__doc__":
             consts = self.code.co_consts
             return tr.constant(consts[0] if consts and isinstance(consts[0], str) else None)
         if name == "__module__":
             return tr.look(self.namespace.find(tr, "__name__") or tr.constant(None))
-        return super().special_attribute(tr, descriptor, name)
+        if name == "__defaults__":
+            return TupleValue(list(self.defaults)) if self.defaults else tr.constant(None)
+        if name == "__closure__":
+            return TupleValue(list(self.closure)) if self.closure else tr.constant(None)
+        if name == "__annotations__":
+            flat = tr.unpack(self.annotations) if self.annotations is not None else []
+            self.annotations = None
+            return tr.new_dict({tr.look(k).concrete(tr): v for k, v in zip(flat[::2], flat[1::2], strict=True)})
+        if name == "__kwdefaults__" and not self.keyword_defaults:
+            return tr.constant(None)
+        return None
 
     def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
-        from segue.capture.values.mapping import DictValue
-
         value = tr.look(value)
-        if self.source is not None:
-            graph_break("unsupported-attribute", name=name, type="function", verb="written")
-        if name in ("__name__", "__qualname__"):
+        is_field = isinstance(vars(types.FunctionType).get(name), _FIELDS)
+        if not is_field:
+            self.own_dict(tr).store(tr, name, tr.constant(name), value)
+        elif self.source is None and name in ("__name__", "__qualname__"):
             setattr(self, name.strip("_"), value.concrete(tr))
-            return
-        if name in ("__doc__", "__module__", "__annotations__", "__wrapped__") or not name.startswith("__"):
-            if self.attributes is None:
-                self.attributes = DictValue({})
-                self.attributes.serial = self.serial
-            self.attributes.store(tr, name, tr.constant(name), value)
-            return
-        graph_break("unsupported-attribute", name=name, type="function", verb="written")
+        elif self.source is None and name in ("__doc__", "__module__", "__annotations__"):
+            tr.mutated(self)
+            self.fields[name] = value
+        else:
+            graph_break("unsupported-attribute", name=name, type="function", verb="written")
+
+    def delete_attribute(self, tr: Tracer, name: str) -> None:
+        from segue.capture.attributes import default_delete
+
+        default_delete(tr, self, name)
 
     def rebuild(self, to: Rebuilder) -> int:
         if self.source is not None:
@@ -213,8 +247,10 @@ class MethodValue(Value):
     def get_attribute(self, tr: Tracer, name: str) -> Value:
         if name == "__self__":
             return self.instance
-        if name == "__func__":
+        if name == "__func__" and isinstance(self.function, FunctionValue):
             return self.function
+        if name in ("__class__", "__call__", "__get__", "__eq__", "__hash__"):
+            return super().get_attribute(tr, name)
         return tr.look(self.function).get_attribute(tr, name)
 
     def rebuild(self, to: Rebuilder) -> int:
@@ -285,11 +321,13 @@ class SuperValue(Value):
     def get_attribute(self, tr: Tracer, name: str) -> Value:
         from segue.capture.attributes import bind
 
+        if name == "__class__":
+            return tr.constant(super)
         mro = self.start.__mro__
         for cls in mro[mro.index(self.cls) + 1 :]:
             if name in cls.__dict__:
                 tr.guard_class(self.start, name)
-                owner = None if issubclass(type(self.instance.real), type) else self.instance
+                owner = None if self.instance.real is self.start else self.instance
                 return bind(tr, cls.__dict__[name], owner, self.start, name)
         tr.raise_error(AttributeError, f"'super' object has no attribute '{name}'")
 
