@@ -20,11 +20,9 @@ import torch
 from segue import _core, config, markers, stance
 from segue.backends.registry import Backend
 from segue.capture import (
-    GENERATOR_EXITS,
     BreakSite,
     Caller,
     Captured,
-    Exit,
     Limits,
     LoopFacts,
     Request,
@@ -42,9 +40,9 @@ from segue.errors import (
 from segue.frames.code import Code
 from segue.frames.filter import is_import, is_left_alone, is_of_torch
 from segue.frames.history import GateHistory, SymbolicFacts
-from segue.frames.rewrite import Where
-from segue.frames.state import Context, FunctionState
-from segue.frames.transaction import PartialRun, transactional
+from segue.frames.segments import FunctionUnderWay, SegmentBuilder
+from segue.frames.state import Context
+from segue.frames.transaction import transactional
 from segue.guards.program import describe
 from segue.report.events import Event, EventLog, Place
 
@@ -57,20 +55,6 @@ _capturing = threading.RLock()
 """One capture at a time: threads that miss at one gate would all make the same segment."""
 
 _OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
-
-
-class FunctionUnderWay(FunctionState):
-    """A function's state, with what the compile policy remembers of it."""
-
-    def __init__(self, code: types.CodeType) -> None:
-        super().__init__(code)
-        self.histories: dict[_core.Gate, GateHistory] = {}
-        self.arms: dict[int, int] = {}
-        """Where a tensor decides a branch inside a loop: from the place of each arm to that of the other."""
-
-    def history(self, gate: _core.Gate) -> GateHistory:
-        """The history of one of the function's gates."""
-        return self.histories.setdefault(gate, GateHistory())
 
 
 class Compiler:
@@ -88,7 +72,7 @@ class Compiler:
         self.meters: list[tuple[_core.Meter, int]] = []
         self._states: dict[int, FunctionUnderWay] = {}
         self._loops: dict[int, LoopFacts] = {}
-        self._contexts: dict[tuple[Context | None, FunctionUnderWay, int], Context] = {}
+        self._segments = SegmentBuilder(self)
         self._skipped: set[types.CodeType] = set()
         self._logged: set[str] = set()
         self._noted: set[int] = set()
@@ -98,7 +82,7 @@ class Compiler:
         """Forget all that was compiled; the events stay."""
         self._states.clear()
         self._loops.clear()
-        self._contexts.clear()
+        self._segments = SegmentBuilder(self)
         self._skipped.clear()
         self._logged.clear()
         self.meters.clear()
@@ -125,7 +109,7 @@ class Compiler:
         if _FRAME_ACCESS.intersection(code.co_names):
             self._note_skip(code, "frame-access", f"{code.co_qualname} asks for its own frame object")
             return None
-        return self._state_of(code)
+        return self.state_of(code)
 
     def _note_skip(self, code: types.CodeType, kind: str, reason: str) -> None:
         """Record, once, that a function's own frame runs in the interpreter."""
@@ -208,7 +192,7 @@ class Compiler:
                 self._skip(state)
                 return None
         history.facts.update(captured.guarded_facts)
-        segment = self._build(state, gate, captured, token)
+        segment = self._segments.build(state, gate, captured, token)
         gate.segments = [*gate.segments, segment]
         history.names[segment] = captured.names
         self._capture_other_arm(state, gate, function, locals, stack)
@@ -234,7 +218,7 @@ class Compiler:
         if not other.segments and other.depth == gate.depth:
             self._add_segment(state, other, function, locals, stack, ())
 
-    def _state_of(self, code: types.CodeType) -> FunctionUnderWay:
+    def state_of(self, code: types.CodeType) -> FunctionUnderWay:
         """The state of a function, made if there is none yet."""
         state = self._states.get(id(code))
         if state is None:
@@ -299,87 +283,12 @@ class Compiler:
 
     # --- segments ---------------------------------------------------------------------------------
 
-    def _build(self, state: FunctionUnderWay, gate: _core.Gate, captured: Captured, token: Any) -> _core.Segment:
-        place = captured.exit
-        steps = [("global_state", token), *captured.prologue]
-        if captured.graph is None:
-            if place is not None:
-                self._add_gates(_state_at(gate, place.level), place.index, place.where)
-            return _core.Segment(steps, _core.Segment.STAY, captured.n_registers)
-        exit = _core.Segment.RETURN if place is None else self._exit(gate, place, steps)
-        compiled = self._compile_graph(captured, Place.of(state.code, state.form.instructions[gate.index].position))
-        meter = _core.Meter()
-        self.meters.append((meter, captured.n_operations))
-        function = captured.n_registers
-        steps += [
-            ("const", function, compiled),
-            ("graph", tuple(captured.outputs), function, tuple(captured.inputs), meter),
-            *captured.epilogue,
-        ]
-        failed = self._failure_policy(state, gate.index)
-        return _core.Segment(steps, exit, captured.n_registers + 1, failed, captured.level)
+    def compile_graph(self, captured: Captured, here: Place) -> Callable[..., Any]:
+        """What the backend makes of a captured graph.
 
-    def _exit(self, gate: _core.Gate, place: Exit, steps: list[Any]) -> int:
-        """The number of an exit; the suspended calls among the constants become the points to resume them at."""
-        state = caller = _state_at(gate, place.level)
-        context = None if gate.context is None else gate.context.up(place.level)
-        exit = self._open(state, place.index, place.where)
-        points: dict[int, Any] = {}
-        for suspension in place.suspended:
-            context = self._context(context, caller, suspension.call)
-            caller = self._state_of(suspension.code.original)
-            number = self._open(caller, suspension.index, suspension.where)
-            points[id(suspension)] = (caller, number, context, suspension.below)
-        if not place.suspended:
-            self._note_arms(state, place)
-        for i, step in enumerate(steps):
-            if step[0] == "const" and id(step[2]) in points:
-                steps[i] = ("const", step[1], points[id(step[2])])
-        return exit
-
-    def _note_arms(self, state: FunctionUnderWay, place: Exit) -> None:
-        i = state.form.instructions[place.index]
-        decides = place.site is not None and place.site.kind == "data-dependent-branch" and i.target is not None
-        if decides and i.opname.startswith("POP_JUMP") and state.form.enclosing_loops(i.index):
-            assert i.target is not None
-            state.arms |= {i.target: i.index + 1, i.index + 1: i.target}
-
-    def _open(self, state: FunctionUnderWay, index: int, where: Where) -> int:
-        """The number of an exit of a function, with gates where the interpreter comes to next."""
-        self._add_gates(state, index, where)
-        number = state.exit_id(index, where)
-        state.refresh()
-        return number
-
-    def _add_gates(self, state: FunctionUnderWay, index: int, where: Where) -> None:
-        if where == "gate":
-            state.add_gates([index])
-        else:
-            state.add_gates(i for i in state.form.successors(index) if _is_open_place(state.form, i))
-        state.refresh()
-
-    def _context(self, parent: Context | None, state: FunctionUnderWay, index: int) -> Context:
-        key = (parent, state, index)
-        return self._contexts.setdefault(key, Context(*key))
-
-    def _failure_policy(self, state: FunctionUnderWay, gate_index: int) -> Callable[[_core.Segment, Exception], bool]:
-        """What to do when a graph raises: run the user's code from the gate, which raises in the user's line."""
-        here = Place.of(state.code, state.form.instructions[gate_index].position)
-
-        def failed(segment: _core.Segment, error: Exception) -> bool:
-            partial = isinstance(error, PartialRun)
-            cause = error.error if isinstance(error, PartialRun) else error
-            reason = f"a graph raised {type(cause).__name__}: {cause}"
-            self.log.record(Event("failure", "graph-raised", reason, (here,)))
-            if partial:
-                raise cause
-            state.add_gates(h for h in state.form.handlers() if _is_open_place(state.form, h))
-            state.refresh()
-            return True
-
-        return failed
-
-    def _compile_graph(self, captured: Captured, here: Place) -> Callable[..., Any]:
+        Raises:
+            BackendError: it failed, or gave something that cannot be called.
+        """
         assert captured.graph is not None
         try:
             compiled = self.backend(captured.graph, captured.examples)
@@ -466,13 +375,6 @@ LiveCaller = tuple[types.FunctionType, tuple[Any, ...], tuple[Any, ...]]
 """Function, locals and stack of a frame that waits for a continuation."""
 
 
-def _state_at(gate: _core.Gate, level: int) -> FunctionUnderWay:
-    """The state of the function at a gate, or of its `level`th caller."""
-    state = gate.state if level == 0 else gate.context.up(level - 1).state
-    assert isinstance(state, FunctionUnderWay)
-    return state
-
-
 def _callers(gate: _core.Gate, live: Sequence[LiveCaller]) -> list[Caller]:
     """The callers that a segment from a gate may run on in, innermost first."""
     context: Context | None = gate.context
@@ -507,13 +409,6 @@ def _is_the_users(error: Exception) -> bool:
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
     return innermost is not None and not is_left_alone(innermost.tb_frame.f_code)
-
-
-def _is_open_place(code: Code, index: int) -> bool:
-    """Whether a segment may begin there and is not over at once."""
-    if code.is_generator and code.instructions[index].opname in GENERATOR_EXITS:
-        return False
-    return code.is_place(index)
 
 
 def _closed_gate(state: FunctionUnderWay) -> _core.Gate:

@@ -282,8 +282,8 @@ class _WatchedCompiler(Compiler):
         with self._counter.paused():
             return super().miss(*state)
 
-    def _compile_graph(self, captured: Captured, here: Place) -> Callable[..., Any]:
-        compiled = super()._compile_graph(captured, here)
+    def compile_graph(self, captured: Captured, here: Place) -> Callable[..., Any]:
+        compiled = super().compile_graph(captured, here)
         assert captured.graph is not None
         last = self.log.events[-1]
         graph = Graph(here, captured.graph, captured.n_operations, last if last.kind == "declined" else None)
