@@ -119,7 +119,7 @@ class TensorValue(Value):
             if self in tr.graph.written:
                 graph_break("unsupported-attribute", name=name, type="a tensor written in this graph", verb="read")
             return tr.wrap(getattr(self.real, name), Attr(self.source, name))
-        if name == "grad_fn" and not self.fake.requires_grad:
+        if name == "grad_fn" and (not self.fake.requires_grad or (self.source is None and self.fake.is_leaf)):
             return tr.constant(None)
         graph_break("unsupported-attribute", name=name, type="Tensor", verb="read")
 
