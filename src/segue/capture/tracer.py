@@ -448,6 +448,7 @@ class Tracer:
         value = ExceptionValue(cls, args)
         value.origin = self.here
         value.born = self.here
+        value.was_raised(self, self.handled)
         raise Raised(value)
 
     def traceback_of(self, exception: ExceptionValue) -> Value:

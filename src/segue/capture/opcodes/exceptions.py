@@ -29,7 +29,8 @@ def raise_varargs(tr: Tracer, frame: Frame, i: Instruction) -> None:
     exception = _exception(tr, frame.pop())
     if cause is not None:
         cause = tr.look(cause)
-        exception.cause = cause if isinstance(cause, Known) and cause.real is None else _exception(tr, cause)
+        exception.set_attribute(tr, "__cause__", cause if cause.real is None else _exception(tr, cause))
+    exception.was_raised(tr, tr.handled)
     raise Raised(exception)
 
 
@@ -82,10 +83,27 @@ def check_exc_match(tr: Tracer, frame: Frame, i: Instruction) -> None:
     frame.push(tr.constant(issubclass(exception.python_type(tr), tuple(objects))))
 
 
-@opcode("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
-def exception_groups(tr: Tracer, frame: Frame, i: Instruction) -> None:
-    """`except*`"""
-    graph_break("unsupported-instruction", opname=i.opname)
+@opcode("CHECK_EG_MATCH")
+def check_eg_match(tr: Tracer, frame: Frame, i: Instruction) -> None:
+    """(exception, types -- the rest of it, what matches)"""
+    from segue.capture.rules.exceptions import star_match
+
+    wanted, exception = tr.look(frame.pop()), tr.look(frame.pop())
+    match, rest = star_match(tr, exception, wanted)
+    frame.push(rest)
+    frame.push(match)
+    if isinstance(match, ExceptionValue):
+        tr.handled = match
+        tr.changed()
+
+
+@opcode("PREP_RERAISE_STAR")
+def prep_reraise_star(tr: Tracer, frame: Frame, i: Instruction) -> None:
+    """(exception, what the handlers raised or left -- what to raise or None)"""
+    from segue.capture.rules.exceptions import star_rest
+
+    left, exception = tr.unpack(frame.pop()), tr.look(frame.pop())
+    frame.push(star_rest(tr, exception, left))
 
 
 @opcode("LOAD_ASSERTION_ERROR")

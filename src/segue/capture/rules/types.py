@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from segue.capture.attributes import lookup
 from segue.capture.breaks import graph_break
 from segue.capture.rules import polyfills, rule
+from segue.capture.rules.exceptions import new_group
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.derived import BUILT_IN, DerivedValue, new_instance
 from segue.capture.values.known import Known
@@ -106,6 +107,8 @@ def new_builtin(tr: Tracer, cls: type, new: Any, args: Args, kwargs: Kwargs) -> 
         if lookup(cls, "__del__") is not MISSING:
             graph_break("unsupported-class", type=f"{cls.__name__} (which has __del__)")
         return new_instance(tr, cls, args)
+    if issubclass(cls, BaseExceptionGroup):
+        return new_group(tr, cls, args)
     if issubclass(cls, BaseException):
         made = ExceptionValue(cls, list(args))
         made.born = tr.here

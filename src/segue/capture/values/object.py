@@ -126,37 +126,104 @@ class ObjectValue(Value):
 
 
 class ExceptionValue(ObjectValue):
-    """An exception of the program; `origin` is where it was raised, None if it was not."""
+    """An exception of the program; `origin` is where it was raised, None if it was not.
+
+    `chain` is what the interpreter keeps in an exception: its cause, context and traceback, as far as they are set.
+    """
 
     def __init__(self, cls: type, args: list[Value], source: Source | None = None, real: Any = MISSING) -> None:
         super().__init__(cls, source, real)
         self.args = args
-        self.cause: Value | None = None
         self.origin: Place | None = None
+        self.chain: dict[str, Value] = {}
+        self.members: Value | None = None
+        """The exceptions in an exception group, as a tuple."""
+        self.raised_as: object = object()
+        """The parts of a group that `except*` has split have the same as long as they are not raised anew."""
 
     def __repr__(self) -> str:
         return f"Exception({self.cls.__name__}, {self.args})"
 
+    def was_raised(self, tr: Tracer, handled: Value) -> None:
+        """A `raise` of this exception, while another is handled."""
+        self.raised_as = object()
+        if self.source is not None or handled is self or not isinstance(handled, ExceptionValue):
+            return
+        inner: Value = handled
+        while isinstance(inner, ExceptionValue):
+            following = inner.chain.get("__context__", tr.constant(None))
+            if following is self:
+                inner.chain["__context__"] = tr.constant(None)
+            inner = following
+        self.chain["__context__"] = handled
+
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
         from segue.capture.values.sequence import TupleValue
 
-        if name == "args" and self.source is None:
-            return TupleValue(list(self.args))
-        if name == "value" and issubclass(self.cls, StopIteration) and self.source is None:
-            return self.args[0] if self.args else tr.constant(None)
-        if name in ("__class__", "__dict__") or self.source is not None:
+        if name in ("__class__", "__dict__") or is_slot(descriptor, name):
             return super().special_attribute(tr, descriptor, name)
+        if name in self.chain:
+            return self.chain[name]
+        if self.source is not None:
+            return super().special_attribute(tr, descriptor, name)
+        if name == "args":
+            return TupleValue(list(self.args))
+        if name in ("__cause__", "__context__"):
+            return tr.constant(None)
+        if name == "__suppress_context__":
+            return tr.constant("__cause__" in self.chain)
+        if name == "__traceback__":
+            return tr.constant(None) if self.origin is None else tr.traceback_of(self)
+        if name == "exceptions" and self.members is not None:
+            return self.members
+        if (name, True) in ((f, issubclass(self.cls, c)) for f, c in _FIRST_ARGUMENTS):
+            return self.args[0] if self.args else tr.constant(None)
         tr.made_by_interpreter(self)
+
+    def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
+        if name not in _CHAIN or self.source is not None:
+            super().set_attribute(tr, name, value)
+            return
+        value = tr.look(value)
+        is_none = value.real is None
+        if name in ("__cause__", "__context__") and not (is_none or isinstance(value, ExceptionValue)):
+            kind = "cause" if name == "__cause__" else "context"
+            tr.raise_error(TypeError, f"exception {kind} must be None or derive from BaseException")
+        if name == "__traceback__" and not is_none and value.python_type(tr) is not types.TracebackType:
+            tr.raise_error(TypeError, "__traceback__ must be a traceback or None")
+        tr.mutated(self)
+        self.chain[name] = value
+        if name == "__cause__":
+            self.chain.pop("__suppress_context__", None)
 
     def rebuild(self, to: Rebuilder) -> int:
         if self.origin is not None:  # raised during capture: only a raise by the interpreter gives it its traceback
             to.impossible(self)
-        if self.source is not None:
-            return to.program.fetch(self.source)
-        if self.cause is not None or (self.fresh and self.fresh.entries):
-            to.impossible(self)
-        return to.program.call(self.cls, *(to.register(a) for a in self.args))
+        return super().rebuild(to)
 
+    def allocate(self, to: Rebuilder) -> int:
+        """Made as its class makes it, without an `__init__` of the program's."""
+        program = to.program
+        args = [to.register(a) for a in self.args]
+        built_in = next(c for c in self.cls.__mro__ if not c.__flags__ & _HEAP_TYPE)
+        made = program.call(built_in.__new__, program.constant(self.cls), *args)
+        program.call(vars(built_in)["__init__"] if "__init__" in vars(built_in) else built_in.__init__, made, *args)
+        return made
+
+    def fill(self, to: Rebuilder, made: int) -> None:
+        super().fill(to, made)
+        for name, value in self.chain.items():
+            to.program.call(setattr, made, to.program.constant(name), to.register(value))
+
+
+_CHAIN = frozenset(("__cause__", "__context__", "__suppress_context__", "__traceback__"))
+
+_FIRST_ARGUMENTS: tuple[tuple[str, type], ...] = (
+    ("value", StopIteration), ("message", BaseExceptionGroup), ("code", SystemExit),
+)  # fmt: skip
+"""Attributes that are the first argument."""
+
+_HEAP_TYPE = 1 << 9
 
 _SETTLED_MODULES = ("numpy", "torch", "datetime", "re", "decimal", "_decimal", "uuid")
 """Where C types come from whose attributes do not change while a program runs."""
