@@ -23,6 +23,7 @@ _UNSUPPORTED = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_IT
 def call_function(tr: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Inline a Python function: run its bytecode in a captured frame."""
     from segue.capture.frame import Frame
+    from segue.capture.rules import find_shortcut
     from segue.capture.values.iterator import GeneratorValue
 
     flags = function.code.co_flags
@@ -36,6 +37,9 @@ def call_function(tr: Tracer, function: FunctionValue, args: list[Value], kwargs
         made = GeneratorValue(frame, born=tr.here)
         tr.generators.append(made)
         return made
+    skip = find_shortcut(function.code)
+    if skip is not None:
+        skip(tr, frame)
     return tr.run_inlined(frame)
 
 

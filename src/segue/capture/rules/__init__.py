@@ -20,7 +20,7 @@ Rule = Callable[["Tracer", "list[Value]", "dict[str, Value]"], "Value"]
 Shortcut = Callable[["Tracer", "Frame"], None]
 
 _RULES: dict[int, tuple[Any, Rule]] = {}
-_SHORTCUTS: dict[int, tuple[FunctionType, Shortcut]] = {}
+_SHORTCUTS: dict[int, tuple[Any, Shortcut]] = {}
 _BY_NAME: dict[tuple[str, str], Rule] = {}
 _loaded = False
 
@@ -62,7 +62,7 @@ def inline(python_function: Callable[..., Any], *targets: Any) -> None:
     rule(*targets)(stand_in)
 
 
-def shortcut(function: FunctionType) -> Callable[[Shortcut], Shortcut]:
+def shortcut(function: Any) -> Callable[[Shortcut], Shortcut]:
     """Register what moves a frame of a Python function on, over instructions whose outcome it finds out faster."""
 
     def register(skip: Shortcut) -> Shortcut:
