@@ -10,6 +10,7 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from segue.capture import classstate
 from segue.capture.breaks import Raised, graph_break
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.function import MethodValue
@@ -97,6 +98,10 @@ def _raise_missing(tr: Tracer, cls: type, name: str) -> NoReturn:
 
 def _find(tr: Tracer, value: Value, cls: type, name: str) -> Value | None:
     """The attribute by the instance and its class; None if they have none."""
+    written = classstate.read(tr, cls, name)
+    if written is not None:
+        own = value.own_attribute(tr, name)
+        return own if own is not None else written
     attribute = class_attribute(tr, cls, name)
     if attribute is MISSING:
         return value.own_attribute(tr, name)
@@ -168,10 +173,26 @@ def _bind_by_protocol(tr: Tracer, attribute: Any, value: Value, cls: type, name:
 
 def class_get(tr: Tracer, value: Known, name: str) -> Value:
     """`getattr(cls, name)`: an attribute read through the class itself."""
+    meta = type(value.concrete(tr))
+    getter = class_attribute(tr, meta, "__getattribute__")
+    if not isinstance(getter, types.FunctionType):
+        return default_class_get(tr, value, name)
+    try:
+        return tr.call(tr.pinned(getter), [value, tr.constant(name)], {})
+    except Raised as r:
+        fallback = class_attribute(tr, meta, "__getattr__")
+        if not issubclass(r.value.cls, AttributeError) or not isinstance(fallback, types.FunctionType):
+            raise
+    return tr.call(tr.pinned(fallback), [value, tr.constant(name)], {})
+
+
+def default_class_get(tr: Tracer, value: Known, name: str) -> Value:
+    """`type.__getattribute__(cls, name)`, and the metaclass's `__getattr__` if that finds nothing."""
     cls = value.concrete(tr)
     meta = type(cls)
-    if isinstance(lookup(meta, "__getattribute__"), types.FunctionType):
-        graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="read")
+    written = classstate.read(tr, cls, name)
+    if written is not None:
+        return written
     through_meta = class_attribute(tr, meta, name)
     if through_meta is not MISSING and is_data_descriptor(through_meta):
         return _class_field(tr, cls, through_meta, name)
@@ -191,15 +212,25 @@ def class_get(tr: Tracer, value: Known, name: str) -> Value:
 
 
 _FIXED_CLASS_FIELDS = frozenset(
-    ("__name__", "__qualname__", "__module__", "__mro__", "__bases__", "__base__", "__doc__")
+    """
+    __name__ __qualname__ __module__ __mro__ __bases__ __base__ __doc__ __flags__ __basicsize__ __itemsize__
+    __dictoffset__ __weakrefoffset__ __text_signature__ __abstractmethods__
+    """.split()
 )
 
 
 def _class_field(tr: Tracer, cls: type, descriptor: Any, name: str) -> Value:
     if name == "__class__":
         return tr.constant(type(cls))
-    if name in _FIXED_CLASS_FIELDS:
-        return tr.pinned(getattr(cls, name))
+    if name == "__dict__":
+        from segue.capture.values.proxy import MappingProxyValue
+
+        return MappingProxyValue.of_class(tr, cls)
+    if name in _FIXED_CLASS_FIELDS or (name == "__annotations__" and name in cls.__dict__):
+        try:
+            return tr.pinned(getattr(cls, name))
+        except AttributeError as e:
+            tr.raise_error(AttributeError, *e.args)
     if isinstance(descriptor, property) or type(descriptor).__name__ == "property":
         return tr.call(tr.pinned(descriptor.fget), [tr.constant(cls)], {})
     graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="read")
@@ -212,6 +243,18 @@ def special_method(tr: Tracer, value: Value, name: str) -> Value | None:
     if attribute is MISSING or attribute is None:
         return None
     return bind(tr, attribute, value, cls, name)
+
+
+def class_set(tr: Tracer, value: Known, name: str, new: Value) -> None:
+    """`setattr(cls, name, new)`"""
+    cls = value.concrete(tr)
+    setter = class_attribute(tr, type(cls), "__setattr__")
+    if isinstance(setter, types.FunctionType):
+        tr.call(tr.pinned(setter), [value, tr.constant(name), new], {})
+    elif setter is type.__setattr__:
+        classstate.write(tr, cls, name, new)
+    else:
+        graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="written")
 
 
 _DEFAULT_WRITERS = tuple(vars(c)[n] for c in (object, BaseException) for n in ("__setattr__", "__delattr__"))
@@ -244,6 +287,9 @@ def default_set(tr: Tracer, value: Value, name: str, new: Value) -> None:
             return
         if isinstance(value, ObjectValue) and is_slot(attribute, name):
             value.write_slot(tr, name, attribute, new)
+            return
+        if attribute is _CLASS_FIELD and isinstance(value, ObjectValue):
+            value.change_class(tr, tr.look(new).concrete(tr))
             return
         method = class_attribute(tr, type(attribute), "__set__")
         if isinstance(method, types.FunctionType):

@@ -61,6 +61,7 @@ class Frame:
         """For the frame at the gate 0, for its callers 1 and up."""
         self.caller: Frame | None = None
         self.resumable: Resumable | None = None
+        self.has_locals_dict = False
 
     def push(self, value: Value) -> None:
         """Push onto the value stack."""

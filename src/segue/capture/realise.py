@@ -20,6 +20,7 @@ from segue.capture.values.function import CellValue, FunctionValue, MethodValue,
 from segue.capture.values.known import IDENTITY_TYPES, PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, SetValue
 from segue.capture.values.object import ExceptionValue, ObjectValue
+from segue.capture.values.proxy import MappingProxyValue
 from segue.capture.values.sequence import ListValue, SliceValue, TupleValue
 from segue.guards.source import Attr, DictItem, Item, Pinned
 
@@ -206,6 +207,7 @@ MAKERS: dict[type, Maker] = {
     slice: _slice,
     range: _range,
     types.CellType: _cell,
+    types.MappingProxyType: MappingProxyValue.of,
 }
 
 BASES: tuple[tuple[type | tuple[type, ...], Any], ...] = (

@@ -17,6 +17,7 @@ import torch
 from segue.capture import operators, realise
 from segue.capture.attributes import class_attribute
 from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, Speculated, graph_break
+from segue.capture.classstate import ClassWrites
 from segue.capture.frame import Frame, Resumable
 from segue.capture.graph import GraphBuilder
 from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts, Place
@@ -103,6 +104,7 @@ class Tracer:
         self.instructions = 0
         self.guarded_facts: dict[Source, Any] = {}
         self.classes: dict[type, dict[str, Any]] = {}
+        self.class_writes: dict[type, ClassWrites] = {}
         self.written: dict[int, Value] = {}
         self.looked: list[Value] = []
         self._tracked: dict[int, tuple[Any, Value]] = {}

@@ -40,7 +40,12 @@ inline(polyfills.sum_, sum)
 
 @rule(sorted)
 def _sorted(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return ListValue(sorted_items(tr, tr.unpack(args[0]), kwargs))
+    given = tr.look(args[0])
+    if isinstance(given, SetValue) and "key" not in kwargs and {type(k) for k in given.entries} <= {str}:
+        items = list(given.entries.values())  # in whatever order they are, the result is the same
+    else:
+        items = tr.unpack(given)
+    return ListValue(sorted_items(tr, items, kwargs))
 
 
 def sorted_items(tr: Tracer, items: list[Value], kwargs: Kwargs) -> list[Value]:
@@ -351,7 +356,7 @@ def _nothing(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 @rule(vars)
 def _vars(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not args:
-        graph_break("opaque-call", function="vars()")
+        return tr.call(tr.constant(locals), [], {})
     return tr.look(args[0]).get_attribute(tr, "__dict__")
 
 

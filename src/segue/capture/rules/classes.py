@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from segue.capture.attributes import bind, class_attribute, lookup
+from segue.capture import classstate
+from segue.capture.attributes import bind, class_attribute, default_class_get, lookup
 from segue.capture.breaks import graph_break
 from segue.capture.rules import rule
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.known import Known
+from segue.capture.values.proxy import MappingProxyValue
 from segue.capture.values.sequence import TupleValue
 from segue.capture.values.tensor import TensorValue
 
@@ -117,7 +119,7 @@ def _is_subclass(tr: Tracer, cls: type, wanted: type) -> bool:
     check = _meta_attribute(tr, wanted, "__subclasscheck__")
     if check is type.__subclasscheck__ or _checks_plainly(wanted):
         if isinstance(wanted, abc.ABCMeta):
-            _guard_registrations(tr)
+            guard_registrations(tr)
         try:
             return issubclass(cls, wanted)
         except TypeError as e:
@@ -136,7 +138,7 @@ def _meta_attribute(tr: Tracer, cls: type, name: str) -> Any:
     return lookup(meta, name) if settled else class_attribute(tr, meta, name)
 
 
-def _guard_registrations(tr: Tracer) -> None:
+def guard_registrations(tr: Tracer) -> None:
     """No class has been registered with an abstract base class since."""
     tr.program.check_plain("predicate", functools.partial(_registrations_are, abc.get_cache_token()), ())
 
@@ -156,7 +158,7 @@ def _checks_plainly(cls: type) -> bool:
 
 def _by_abstract_base(tr: Tracer, cls: type, wanted: type) -> bool:
     """`ABCMeta.__subclasscheck__`, with the program's own hooks followed."""
-    _guard_registrations(tr)
+    guard_registrations(tr)
     hook = class_attribute(tr, wanted, "__subclasshook__")
     function = getattr(hook, "__func__", None)
     if isinstance(function, types.FunctionType):
@@ -215,3 +217,36 @@ def _torch_class(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:
     if wanted in (torch.nn.Parameter, torch.nn.Buffer) and not issubclass(cls, torch.Tensor):
         return False
     graph_break("unsupported-operation", operation=f"isinstance() with {wanted.__name__}", types=cls.__name__)
+
+
+@rule(type.__getattribute__)
+def _getattribute(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    cls = tr.look(args[0])
+    assert isinstance(cls, Known)
+    return default_class_get(tr, cls, tr.look(args[1]).concrete(tr))
+
+
+@rule(type.__setattr__)
+def _setattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    classstate.write(tr, tr.look(args[0]).concrete(tr), tr.look(args[1]).concrete(tr), args[2])
+    return tr.constant(None)
+
+
+@rule(types.MappingProxyType)
+def _mapping_proxy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return MappingProxyValue(tr.look(args[0]))
+
+
+def _delegated(name: str) -> None:
+    """A method of a view that is its mapping's."""
+
+    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        view = tr.look(args[0])
+        assert isinstance(view, MappingProxyValue)
+        return tr.call(view.mapping.get_attribute(tr, name), args[1:], kwargs)
+
+    rule(vars(types.MappingProxyType)[name])(call)
+
+
+for _name in "get keys values items copy __len__ __getitem__ __contains__ __iter__ __reversed__ __or__ __eq__".split():
+    _delegated(_name)

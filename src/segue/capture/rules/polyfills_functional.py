@@ -37,11 +37,9 @@ def count_of(iterable: Any, value: Any, /) -> int:
 
 
 def index_of(iterable: Any, value: Any, /) -> int:
-    position = 0
-    for item in iterable:
+    for position, item in enumerate(iterable):
         if item is value or item == value:
             return position
-        position += 1
     raise ValueError("sequence.index(x): x not in sequence")
 
 

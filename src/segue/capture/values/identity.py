@@ -81,14 +81,16 @@ class EqualityKey:
         graph_break("unsupported-operation", operation="lookup", types=self._value.python_type(self._tr).__name__)
 
 
-def settled(tr: Tracer, key: Any) -> Any:
+def settled(tr: Tracer, key: Any, in_set: bool = False) -> Any:
     """A key for a dict or set of the program, which holds objects: numbers for identities."""
     if isinstance(key, IdKey):
+        if in_set and key.value.target.real is MISSING:  # the program's set does not hold that of a new object
+            return key
         return key.value.concrete(tr)
     if isinstance(key, EqualityKey):
         graph_break("unsupported-operation", operation="lookup by user-defined equality", types="a dict of the program")
     if type(key) is tuple:
-        return tuple([settled(tr, k) for k in key])
+        return tuple([settled(tr, k, in_set) for k in key])
     return key
 
 

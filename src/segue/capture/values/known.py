@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from segue.guards.source import Attr, DictItem, InstanceDict, Pinned
 if TYPE_CHECKING:
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
+    from segue.capture.values.mapping import DictValue
     from segue.guards.source import Source
 
 PRIMITIVES = (int, float, bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented))
@@ -117,6 +119,23 @@ class Known(Value):
             return tr.pinned(getattr(self.concrete(tr), name))
         return generic_get(tr, self, name)
 
+    def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
+        from segue.capture.attributes import class_set, generic_set
+
+        if isinstance(self.real, type):
+            class_set(tr, self, name, value)
+        elif isinstance(self.real, types.ModuleType):
+            module = self.concrete(tr)
+            if module.__name__.partition(".")[0] in ("torch", *sys.stdlib_module_names):
+                graph_break("unsupported-attribute", name=name, type=f"module {module.__name__}", verb="written")
+            self._names(tr).store(tr, name, tr.constant(name), value)
+        else:
+            generic_set(tr, self, name, value)
+
+    def _names(self, tr: Tracer) -> DictValue:
+        """The namespace of a module."""
+        return tr.namespace(vars(self.real), InstanceDict(self.source or Pinned(self.real)))
+
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
         if name == "__class__":
             return tr.constant(type(self.real))
@@ -131,18 +150,18 @@ class Known(Value):
 
     def _module_attribute(self, tr: Tracer, name: str) -> Value:
         module = self.concrete(tr)
-        found = module.__dict__.get(name, MISSING)
-        if found is MISSING:
+        known = self._names(tr).find(tr, name)
+        if known is None:
             if "__getattr__" in module.__dict__ or type(module) is not types.ModuleType:
                 try:
-                    found = getattr(module, name) if is_stable(module) else MISSING
+                    found: Any = getattr(module, name) if is_stable(module) else MISSING
                 except AttributeError:
                     found = MISSING
                 if found is MISSING:
                     graph_break("unsupported-attribute", name=name, type=f"module {module.__name__}", verb="read")
                 return tr.pinned(found)
             tr.raise_error(AttributeError, f"module {module.__name__!r} has no attribute {name!r}")
-        return tr.wrap(found, DictItem(InstanceDict(self.source or Pinned(module)), name))
+        return known
 
     def rebuild(self, to: Rebuilder) -> int:
         if self.source is not None and not isinstance(self.source, Pinned):

@@ -327,7 +327,7 @@ class SetValue(ContainerValue):
 
     def _key(self, tr: Tracer, item: Value) -> Any:
         key = tr.look(item).hash_key(tr)
-        return settled(tr, key) if self.source is not None else key
+        return settled(tr, key, in_set=True) if self.source is not None else key
 
     def add(self, tr: Tracer, item: Value) -> None:
         """`set.add`."""

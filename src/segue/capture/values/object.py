@@ -27,6 +27,7 @@ class ObjectValue(Value):
         self.fresh: DictValue | None = DictValue({}) if source is None else None
         self.slots: dict[str, Value] = {}
         self.written_slots: dict[str, type] = {}
+        self.class_changed = False
         self.serial = next_serial()
 
     def __repr__(self) -> str:
@@ -83,6 +84,14 @@ class ObjectValue(Value):
 
         generic_delete(tr, self, name)
 
+    def change_class(self, tr: Tracer, cls: Any) -> None:
+        """`self.__class__ = cls`, between classes whose instances are made alike."""
+        if not isinstance(cls, type) or not (_is_plain_class(self.cls) and _is_plain_class(cls)):
+            graph_break("unsupported-attribute", name="__class__", type=self.cls.__name__, verb="written")
+        tr.mutated(self)
+        self.cls = cls
+        self.class_changed = True
+
     def write_slot(self, tr: Tracer, name: str, descriptor: Any, value: Value) -> None:
         """Write a `__slots__` member."""
         tr.mutated(self)
@@ -120,6 +129,8 @@ class ObjectValue(Value):
     def write_back(self, to: Rebuilder) -> None:
         """Emit the effects that write `__slots__` members."""
         target = to.register(self)
+        if self.class_changed and self.source is not None:
+            to.program.call(object.__setattr__, target, to.program.constant("__class__"), to.program.constant(self.cls))
         for name, owner in self.written_slots.items():
             setter = getattr(owner, name).__set__
             to.program.call(setter, target, to.register(self.slots[name]))
@@ -207,7 +218,7 @@ class ExceptionValue(ObjectValue):
         args = [to.register(a) for a in self.args]
         built_in = next(c for c in self.cls.__mro__ if not c.__flags__ & _HEAP_TYPE)
         made = program.call(built_in.__new__, program.constant(self.cls), *args)
-        program.call(vars(built_in)["__init__"] if "__init__" in vars(built_in) else built_in.__init__, made, *args)
+        program.call(getattr(built_in, "__init__"), made, *args)  # noqa: B009
         return made
 
     def fill(self, to: Rebuilder, made: int) -> None:
@@ -236,6 +247,15 @@ def _is_settled(cls: type, name: str) -> bool:
     if cls is types.CodeType:
         return True
     return cls.__module__.partition(".")[0] in _SETTLED_MODULES
+
+
+def _is_plain_class(cls: type) -> bool:
+    """Whether instances have a `__dict__` and nothing of a C type or of `__slots__`."""
+    return all("__slots__" not in vars(c) for c in cls.__mro__[:-1]) and cls.__basicsize__ == _PLAIN.__basicsize__
+
+
+class _PLAIN:
+    """A class whose instances have a `__dict__` and nothing else."""
 
 
 def is_slot(descriptor: Any, name: str) -> bool:
