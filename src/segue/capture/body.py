@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from segue.capture.breaks import Raised, graph_break
-from segue.capture.graphnodes import add_placeholder
+from segue.capture.graphnodes import CapturedModule, add_placeholder
 from segue.capture.values.base import MISSING, Value, last_serial
 from segue.capture.values.mapping import DictValue
 from segue.capture.values.sequence import ListValue, TupleValue
@@ -126,7 +126,7 @@ class CapturedFunction:
             leaves, self.spec = flatten(result)
             body.graph.output(tuple(tr.graph.reach(t.node) for t in leaves))
         body.graph.lint()
-        self.module = fx.GraphModule(torch.nn.Module(), body.graph)
+        self.module = CapturedModule(torch.nn.Module(), body.graph)
         self.lifted = list(body.lifted)
         self.writes = bool(_written(versions))
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import operator
 import re
 import types
@@ -13,10 +14,11 @@ import torch
 from torch import fx
 from torch._subclasses import fake_tensor
 
+from segue.capture.attributes import class_attribute
 from segue.capture.breaks import GraphBreak, Raised, Restart, graph_break
 from segue.capture.calls import name_of
 from segue.capture.fake import CaptureMode, quiet
-from segue.capture.graphnodes import add_placeholder, is_inside_transform
+from segue.capture.graphnodes import CapturedModule, add_placeholder, is_inside_transform
 from segue.capture.leaving import CannotRebuild
 from segue.capture.recall import Recall
 from segue.capture.values.base import MISSING, Value
@@ -363,7 +365,7 @@ class GraphBuilder:
             if node.target is operator.getitem and not node.users and "stack_trace" not in node.meta:
                 self.graph.erase_node(node)
         self._drop_unused_inputs()
-        return fx.GraphModule(torch.nn.Module(), self.graph)
+        return CapturedModule(torch.nn.Module(), self.graph)
 
     def _drop_unused_inputs(self) -> None:
         placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
@@ -373,6 +375,14 @@ class GraphBuilder:
                 self.graph.erase_node(node)
         self.inputs = [s for s, keep in zip(self.inputs, used, strict=True) if keep]
         self.examples = [e for e, keep in zip(self.examples, used, strict=True) if keep]
+
+
+_PLAIN_PARTS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (int, int.__index__),
+    (float, float.__float__),
+    (str, str.__str__),
+)
+"""How a member of an `IntEnum` or the like is a plain number or text, as PyTorch takes it."""
 
 
 def _convert(
@@ -405,10 +415,16 @@ def _convert(
         return {k: again(v) for k, (_, v) in value.load(tr).items()}
     if isinstance(value, Known) and type(value.real).__module__ == "numpy" and hasattr(value.real, "item"):
         return value.concrete(tr).item()  # PyTorch takes NumPy's scalars for Python's numbers
+    if isinstance(value, Known) and isinstance(value.real, enum.Enum):
+        for kind, plain in _PLAIN_PARTS:
+            if isinstance(value.real, kind):
+                return plain(value.concrete(tr))
     if isinstance(value, Known) and isinstance(value.real, (*CONSTANT_TYPES, torch.finfo, type, range)):
         return value.concrete(tr)
     if value.real is not MISSING and issubclass(type(value.real), torch.Tensor):
         graph_break("unsupported-tensor", what=f"a tensor of class {type(value.real).__name__}")
+    if class_attribute(tr, value.python_type(tr), "__index__") is not MISSING:
+        return tr.index_of(value)
     graph_break("unsupported-operation", operation="a tensor operation", types=value.python_type(tr).__name__)
 
 

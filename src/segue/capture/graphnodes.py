@@ -21,3 +21,11 @@ def add_placeholder(graph: fx.Graph, name: str, example: Any) -> fx.Node:
 def is_inside_transform(tensor: torch.Tensor) -> bool:
     """Whether a tensor is what a function under `torch.func` gets instead of the real one."""
     return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+class CapturedModule(fx.GraphModule):
+    """A captured graph.  It is no module of the program: hooks that the program sets on all modules pass it by."""
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        own = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks, self._backward_pre_hooks)
+        return super()._call_impl(*args, **kwargs) if any(own) else self.forward(*args, **kwargs)

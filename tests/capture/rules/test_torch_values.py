@@ -231,3 +231,10 @@ def test_numbers_of_numpy():
 
 def test_arrays_are_left_to_the_interpreter():
     assert_breaks(with_an_array, "opaque-call", matrix)
+
+
+def test_arrays_put_together_by_numpy():
+    def function(x):
+        return torch.from_numpy(np.stack([x.numpy(), x.numpy()])) + 1
+
+    assert_breaks(function, "data-dependent-value", matrix)

@@ -101,7 +101,8 @@ def set_add(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """(set, unused[arg-1], item -- set, unused[arg-1])"""
     item = frame.pop()
     target = tr.look(frame.stack[-i.arg])
-    assert isinstance(target, SetValue)
+    if not isinstance(target, SetValue):  # one of the program's, with items that cannot be guarded
+        graph_break("unsupported-operation", operation="add()", types=target.python_type(tr).__name__)
     target.add(tr, item)
 
 

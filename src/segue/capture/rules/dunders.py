@@ -13,6 +13,7 @@ from segue.capture.values.derived import BUILT_IN
 from segue.capture.values.mapping import DictValue, SetValue
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, TupleValue
+from segue.capture.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
@@ -77,6 +78,8 @@ for _symbol, (_, _method_name, _) in operators.COMPARE.items():
 def _register(cls: type, name: str, method: Method) -> None:
     def call(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         value = tr.look(args[0]).built_in()
+        if isinstance(value, SymbolicValue):
+            value = tr.constant(value.concrete(tr))
         if isinstance(value, ObjectValue):  # its contents are not followed
             graph_break("unsupported-operation", operation=name, types=value.cls.__name__)
         result = method(tr, value, args[1:])
