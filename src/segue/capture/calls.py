@@ -153,7 +153,7 @@ def instantiate(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Valu
         return tr.fold(cls, args, kwargs)
     if isinstance(meta_call, types.FunctionType):
         return tr.call(tr.pinned(meta_call), [tr.constant(cls), *args], kwargs)
-    if meta_call is not type.__call__ or getattr(cls, "__abstractmethods__", None):
+    if meta_call is not type.__call__:
         graph_break("unsupported-class", type=cls.__name__)
     return construct(tr, cls, args, kwargs)
 
@@ -175,6 +175,7 @@ def construct(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]
         made = ExceptionValue(cls, list(args))
         made.born = tr.here
     elif new is object.__new__:
+        refuse_abstract(tr, cls)
         if lookup(cls, "__del__") is not MISSING:
             graph_break("unsupported-class", type=f"{cls.__name__} (which has __del__)")
         made = ObjectValue(cls)
@@ -191,6 +192,16 @@ def construct(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]
     else:
         tr.call(bind(tr, init, made, cls, "__init__"), args, kwargs)
     return made
+
+
+def refuse_abstract(tr: Tracer, cls: Any) -> None:
+    """Raise the TypeError of `object.__new__` for a class with abstract methods."""
+    names = sorted(vars(cls).get("__abstractmethods__", ()))
+    if names:
+        methods = "method" if len(names) == 1 else "methods"
+        tr.raise_error(
+            TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract {methods} {', '.join(names)}"
+        )
 
 
 def name_of(target: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from segue.capture import operators
 from segue.capture.attributes import lookup, special_method
 from segue.capture.breaks import Raised, graph_break
+from segue.capture.calls import refuse_abstract
 from segue.capture.rules import inline, polyfills, polyfills_functional, rule
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.function import (
@@ -179,13 +180,6 @@ def _delattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(None)
 
 
-@rule(iter)
-def _iter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    if len(args) != 1:
-        graph_break("opaque-call", function="iter() with a sentinel")
-    return tr.look(args[0]).iterate(tr)
-
-
 @rule(next)
 def _next(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     iterator = tr.look(args[0])
@@ -262,26 +256,23 @@ def _dict(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return made
 
 
-def _combined(kind: Any, python: Any) -> None:
+def _combined(kind: Any, python: Any, iterables: slice) -> None:
     def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        for a in args:
-            looked = tr.look(a)
-            if isinstance(looked, ObjectValue) and lookup(looked.cls, "__iter__") is MISSING:
-                if kind is not map and kind is not filter:
-                    graph_break("opaque-call", function=kind.__name__)
-        body = tr.call(tr.pinned(python), args, kwargs)
-        return CombinedIterator(kind, args, kwargs, body, born=tr.here)
+        given = list(args)
+        given[iterables] = [tr.look(a).iterate(tr) for a in args[iterables]]
+        body = tr.call(tr.pinned(python), given, kwargs)
+        return CombinedIterator(kind, given, kwargs, body, born=tr.here)
 
     rule(kind)(make)
 
 
-for _kind, _python in (
-    (enumerate, polyfills.enumerate_),
-    (zip, polyfills.zip_),
-    (map, polyfills.map_),
-    (filter, polyfills.filter_),
+for _kind, _python, _iterables in (
+    (enumerate, polyfills.enumerate_, slice(0, 1)),
+    (zip, polyfills.zip_, slice(None)),
+    (map, polyfills.map_, slice(1, None)),
+    (filter, polyfills.filter_, slice(1, 2)),
 ):
-    _combined(_kind, _python)
+    _combined(_kind, _python, _iterables)
 
 
 @rule(reversed)
@@ -343,6 +334,7 @@ def _object_new(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         not isinstance(vars(base).get("__new__"), (staticmethod, type(None))) for base in cls.__mro__[:-1]
     ):
         graph_break("unsupported-class", type=cls.__name__)
+    refuse_abstract(tr, cls)
     made = ObjectValue(cls)
     made.born = tr.here
     return made

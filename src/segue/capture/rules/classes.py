@@ -80,7 +80,7 @@ def _alternatives(tr: Tracer, target: Value) -> list[Any]:
     target = tr.look(target)
     if isinstance(target, TupleValue):
         return [cls for item in target.items(tr) for cls in _alternatives(tr, item)]
-    if target.is_constant() and isinstance(target.real, type) and not isinstance(target.real, types.GenericAlias):
+    if target.is_constant() and isinstance(target.real, type):
         return [target.concrete(tr)]
     found = target.real
     if isinstance(found, types.UnionType) and target.source is not None:

@@ -122,7 +122,7 @@ for _kind, _python in (
 ):
     _iterator(_kind, _python)
 
-_TEE = type(itertools.tee([], 1)[0])
+_TEE: type = type(itertools.tee([], 1)[0])
 
 
 @rule(itertools.tee)
