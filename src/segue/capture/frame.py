@@ -127,6 +127,19 @@ class Frame:
         self._unwind(tr, self.code.instructions[self.ip - 1], Raised(exception))
         return self.run(tr)
 
+    def delegate(self) -> Value | None:
+        """The iterator that a suspended generator frame delegates to by `yield from`."""
+        is_delegating = self.ip > 1 and self.code.instructions[self.ip - 2].opname == "SEND"
+        return self.stack[-1] if is_delegating else None
+
+    def delegate_returned(self, tr: Tracer, result: Value) -> Value:
+        """Resume after the `yield from` of a suspended generator frame."""
+        self.stack[-1] = result
+        target = self.code.instructions[self.ip - 2].target
+        assert target is not None
+        self.ip = target
+        return self.run(tr)
+
     def _unwind(self, tr: Tracer, instruction: Instruction, raised: Raised) -> None:
         """Go on at the handler of the exception table, or let the exception leave the frame."""
         handler = instruction.handler

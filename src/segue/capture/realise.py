@@ -17,6 +17,7 @@ from segue.capture.rules.wrappers import WRAPPERS
 from segue.capture.values.base import ContainerValue, Value
 from segue.capture.values.derived import DerivedValue, base_of, is_plain_tuple
 from segue.capture.values.function import CellValue, FunctionValue, MethodValue, PartialValue
+from segue.capture.values.iterator import PROGRAM_ITERATORS
 from segue.capture.values.known import IDENTITY_TYPES, PRIMITIVES, Known
 from segue.capture.values.mapping import DictValue, SetValue
 from segue.capture.values.object import ExceptionValue, ObjectValue
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _KNOWN = (
     *IDENTITY_TYPES,
+    re.Pattern,
+    re.Match,
     torch.device,
     enum.Enum,
     torch._ops.OpOverload,
@@ -38,7 +41,7 @@ _KNOWN = (
     *((sys.modules["numpy"].ufunc, type(sys.modules["numpy"].prod)) if "numpy" in sys.modules else ()),
 )
 
-Maker = Callable[["Tracer", Any, "Source"], Value]
+Maker = Callable[["Tracer", Any, "Source"], "Value | None"]
 
 
 def realise(tr: Tracer, obj: Any, source: Source) -> Value:
@@ -53,7 +56,8 @@ def realise(tr: Tracer, obj: Any, source: Source) -> Value:
         tr.program.check("type_is", source, cls)
     maker = MAKERS.get(cls)
     if maker is not None:
-        return maker(tr, obj, source)
+        made = maker(tr, obj, source)
+        return made if made is not None else tr.track(obj, ObjectValue(cls, source, obj))
     for base, make in BASES:
         if issubclass(cls, base):
             made = make(tr, obj, source)
@@ -114,6 +118,10 @@ def _method(tr: Tracer, obj: Any, source: Source) -> Value:
 
 def _builtin(tr: Tracer, obj: Any, source: Source) -> Value:
     owner = getattr(obj, "__self__", None)
+    if isinstance(owner, type) and isinstance(lookup(owner, obj.__name__), types.ClassMethodDescriptorType):
+        tr.program.check("equals", Attr(source, "__name__"), obj.__name__)
+        tr.program.check_is(Attr(source, "__self__"), owner)
+        return MethodValue(tr.constant(lookup(owner, obj.__name__)), tr.constant(owner), source, obj)
     descriptor = lookup(type(owner), obj.__name__) if owner is not None else None
     if isinstance(owner, (types.ModuleType, type)) or not isinstance(descriptor, types.MethodDescriptorType):
         return Known(obj, source)
@@ -208,6 +216,7 @@ MAKERS: dict[type, Maker] = {
     range: _range,
     types.CellType: _cell,
     types.MappingProxyType: MappingProxyValue.of,
+    **PROGRAM_ITERATORS,
 }
 
 BASES: tuple[tuple[type | tuple[type, ...], Any], ...] = (

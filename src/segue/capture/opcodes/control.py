@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from segue.capture.breaks import Raised, graph_break
 from segue.capture.opcodes import opcode
 from segue.capture.operators import identical
-from segue.capture.values.iterator import GeneratorValue
+from segue.capture.values.iterator import GeneratorValue, ProgramIterator
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
@@ -71,7 +71,10 @@ def get_iter(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("FOR_ITER")
 def for_iter(tr: Tracer, frame: Frame, i: Instruction) -> int | None:
     """(iterator -- iterator, item) or at the end (iterator -- )"""
-    item = tr.look(frame.stack[-1]).next(tr)
+    iterator = tr.look(frame.stack[-1])
+    if isinstance(iterator, ProgramIterator):
+        tr.keep_in_place(frame, i.index)
+    item = iterator.next(tr)
     if item is None:
         frame.pop()
         tr.loop_done(frame, i.index)

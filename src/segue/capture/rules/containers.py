@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from segue.capture.breaks import graph_break
 from segue.capture.rules import inline, polyfills, rule
 from segue.capture.values.base import Value
-from segue.capture.values.iterator import GeneratorValue
 from segue.capture.values.mapping import DictValue, DictView, SetValue
 from segue.capture.values.sequence import ListValue
 
@@ -29,7 +28,7 @@ def _act_on_built_in(python_function: Callable[..., Any], *targets: Any) -> None
     rule(*targets)(stand_in)
 
 
-inline(polyfills.dict_fromkeys, dict.fromkeys)
+inline(polyfills.dict_fromkeys, vars(dict)["fromkeys"], vars(collections.OrderedDict)["fromkeys"])
 inline(polyfills.dict_update, collections.OrderedDict.update, collections.OrderedDict.__init__)
 inline(polyfills.ordered_copy, collections.OrderedDict.copy)
 for _python, *_targets in (
@@ -252,55 +251,3 @@ def _set_clear(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _set_copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     target = _set(tr, args[0])
     return SetValue(dict(target.entries), target.cls)
-
-
-@rule(str.join)
-def _join(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return tr.fold(_joined_by, [args[0], *tr.unpack(args[1])], {})
-
-
-def _joined_by(separator: str, *pieces: str) -> str:
-    return separator.join(pieces)
-
-
-_Generator = type(_ for _ in ())
-
-
-@rule(_Generator.send)
-def _send(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    generator = tr.look(args[0])
-    if not isinstance(generator, GeneratorValue):
-        graph_break("generator", what="a generator of the program")
-    yielded = generator.send(tr, args[1])
-    if yielded is None:
-        tr.raise_value(StopIteration, [generator.frame.result] if generator.frame.result else [])
-    return yielded
-
-
-@rule(_Generator.throw, _Generator.close)
-def _throw(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    from segue.capture.breaks import Raised
-    from segue.capture.values.object import ExceptionValue
-
-    generator = tr.look(args[0])
-    if not isinstance(generator, GeneratorValue) or not generator.started:
-        graph_break("generator", what="throw() or close()")
-    closing = len(args) == 1
-    exception = ExceptionValue(GeneratorExit, []) if closing else tr.look(args[-2] if len(args) == 4 else args[-1])
-    if len(args) == 4:
-        exception = tr.look(args[2])
-    if not isinstance(exception, ExceptionValue):
-        graph_break("generator", what="throw() of this exception")
-    try:
-        yielded = generator.throw(tr, exception)
-    except Raised as r:
-        if closing and r.value is exception:
-            return tr.constant(None)
-        raise
-    if closing:
-        if yielded is not None:
-            tr.raise_error(RuntimeError, "generator ignored GeneratorExit")
-        return tr.constant(None)
-    if yielded is None:
-        tr.raise_value(StopIteration, [generator.frame.result] if generator.frame.result else [])
-    return yielded

@@ -38,7 +38,7 @@ def matcher(condition: Any) -> Callable[[Any], Any]:
     if isinstance(condition, (type, tuple)):
         return lambda exception: isinstance(exception, condition)
     if callable(condition):
-        return condition  # type: ignore[no-any-return]
+        return condition
     raise TypeError("expected a function, exception type or tuple of exception types")
 
 

@@ -103,7 +103,8 @@ def _guard_shown(tr: Tracer, category: type[Warning], text: str | None, module: 
         graph_break("side-effect-call", function="warnings.warn() with a stream of the program's for errors")
     if stream.source is None or not is_shown(category, text, module, line):
         graph_break("side-effect-call", function="warnings.warn()")
-    tr.program.check_plain("predicate", _checks(category, text, module, line), ())
+    kind: Any = category
+    tr.program.check_plain("predicate", _checks(kind, text, module, line), ())
 
 
 @functools.cache

@@ -112,6 +112,8 @@ class Value:
         method = special_method(tr, self, name)
         if method is None or self.is_constant():  # what a known object does in C, its kind of value would say
             found = class_attribute(tr, self.python_type(tr), name)
+            if tr.is_pure(found) and name not in ("__iter__", "__next__"):
+                return tr.fold(found, [self, *args], {})
             if not hasattr(found, "__code__") or method is None:
                 self.unsupported(tr, operation)
         return tr.call(method, list(args), {})
@@ -136,6 +138,14 @@ class Value:
 
     def iterate(self, tr: Tracer) -> Value:
         """`iter(self)`."""
+        from segue.capture.attributes import class_attribute
+
+        cls = self.python_type(tr)
+        by_items = class_attribute(tr, cls, "__iter__") is MISSING and class_attribute(tr, cls, "__getitem__")
+        if by_items and hasattr(by_items, "__code__"):
+            from segue.capture.rules.generators import iterate_by_items
+
+            return iterate_by_items(tr, self)
         return self.special(tr, "__iter__", "iteration")
 
     def next(self, tr: Tracer) -> Value | None:
