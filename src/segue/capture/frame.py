@@ -118,10 +118,6 @@ class Frame:
             tr.frames.pop()
             tr.here = outer
 
-    def suspended_inside_handler(self) -> bool:
-        """Whether a suspended generator frame stands at a yield inside `try` or `with`."""
-        return self.code.instructions[self.ip - 1].handler is not None
-
     def throw(self, tr: Tracer, exception: ExceptionValue) -> Value:
         """Resume a suspended generator frame by raising at its yield."""
         self._unwind(tr, self.code.instructions[self.ip - 1], Raised(exception))

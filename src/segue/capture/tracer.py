@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 
 from segue.capture import operators, realise
+from segue.capture.abandonment import closes_silently
 from segue.capture.attributes import class_attribute
 from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, Speculated, graph_break
 from segue.capture.classstate import ClassWrites
@@ -479,7 +480,7 @@ class Tracer:
     def check_abandoned(self) -> None:
         """Generators that are dropped half-way close at once in eager Python: such ones are made by the interpreter."""
         for generator in self.generators:
-            if generator.started and not generator.finished and generator.frame.suspended_inside_handler():
+            if generator.started and not generator.finished and not closes_silently(self, generator.frame):
                 self.give_back(generator.born, "a generator that is left half-way")
 
     # --- events while frames run ------------------------------------------------------------------
@@ -570,6 +571,12 @@ class Tracer:
     def loop_iteration(self, frame: Frame, header: int) -> None:
         """FOR_ITER gave an item."""
         self._count_iteration(frame, header)
+
+    def keep_in_place(self, frame: Frame, header: int) -> None:
+        """Leave a `for` loop to the interpreter, if this is a frame that can be left."""
+        if frame.resumable is not None and not self.limits.fullgraph:
+            frame.resumable.loops.in_place.add(header)
+            raise LeaveOff(frame, header, False, None)
 
     def loop_done(self, frame: Frame, header: int) -> None:
         """FOR_ITER is at its end."""

@@ -321,8 +321,8 @@ def move_to_end(self: Any, key: Any, last: Any = True) -> None:
     self.update(others)
 
 
-def dict_fromkeys(iterable: Any, value: Any = None, /) -> dict[Any, Any]:
-    made = {}
+def dict_fromkeys(cls: Any, iterable: Any, value: Any = None) -> Any:
+    made = cls()
     for key in iterable:
         made[key] = value
     return made
