@@ -71,8 +71,8 @@ for _symbol, (_, _word) in operators.BINARY.items():
     _METHODS[f"__{_word}__"] = _binary(_symbol, reflected=False, inplace=False)
     _METHODS[f"__r{_word}__"] = _binary(_symbol, reflected=True, inplace=False)
     _METHODS[f"__i{_word}__"] = _binary(_symbol, reflected=False, inplace=True)
-for _symbol, (_, _method_name, _) in operators.COMPARE.items():
-    _METHODS[_method_name] = _comparison(_symbol)
+for _symbol, _named in operators.COMPARE.items():
+    _METHODS[_named[1]] = _comparison(_symbol)
 
 
 def _register(cls: type, name: str, method: Method) -> None:
