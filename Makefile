@@ -5,6 +5,8 @@
 #   make torture   break at every instruction of the corpus
 #   make cases     the user programs in $(CASES)
 #   make bench     the benchmarks, half an hour of them
+#   make models    Hugging Face models beside torch.compile, over an hour of them (ARGS="--only bert llama")
+#   make support   docs/python-support.md anew
 
 VENV ?= .venv
 TORCH ?= torch==2.13.0
@@ -16,7 +18,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do \
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test lint torture cases bench environment clean
+.PHONY: demo test lint torture cases bench models support environment clean
 
 demo: environment
 	$(BIN)/python -m segue demo $(ARGS)
@@ -39,6 +41,13 @@ cases: environment
 bench: environment
 	@set -e; for name in call_overhead kernels models_native startup code_growth; do \
 		echo "== $$name"; $(BIN)/python benchmarks/$$name.py; done
+
+models: environment
+	$(BIN)/python -m pip install -q -e ".[models]"
+	$(BIN)/python -m benchmarks.models $(ARGS)
+
+support: environment
+	$(BIN)/python -W ignore -m tests.support > docs/python-support.md
 
 environment: $(READY)
 
