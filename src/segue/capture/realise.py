@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -35,6 +36,7 @@ _KNOWN = (
     re.Match,
     torch.device,
     enum.Enum,
+    types.UnionType,
     torch._ops.OpOverload,
     torch._ops.OpOverloadPacket,
     *WRAPPERS,

@@ -100,6 +100,7 @@ def load() -> None:
         checkpointing,
         classes,
         containers,
+        context_variables,
         control_flow,
         copying,
         dunders,
