@@ -108,6 +108,7 @@ def load() -> None:
         functional,
         generators,
         inference,
+        introspection,
         library,
         log_records,
         markers,

@@ -21,6 +21,7 @@ from segue.capture.values.late import example_of
 from segue.capture.values.object import ObjectValue
 
 if TYPE_CHECKING:
+    from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
 
 Args = list[Value]
@@ -65,9 +66,54 @@ _accepts_ascii = functools.partial(accepts, is_ascii=True)
 _accepts_all = functools.partial(accepts, is_ascii=False)
 
 
+class BufferValue(ObjectValue):
+    """An `io.StringIO` that capture made, which is written to at its end; `pieces` are what was written."""
+
+    def __init__(self, tr: Tracer) -> None:
+        super().__init__(io.StringIO)
+        self.pieces: Args = []
+        self.born = tr.here
+
+    def append(self, tr: Tracer, written: Value) -> None:
+        """Write to the buffer."""
+        tr.mutated(self)
+        self.pieces.append(written)
+
+    def state(self) -> Any:
+        return list(self.pieces)
+
+    def restore(self, state: Any) -> bool:
+        return self.pieces == state
+
+    def rebuild(self, to: Rebuilder) -> int:
+        made = to.remember(self, to.program.call(io.StringIO))
+        for piece in self.pieces:
+            to.program.call(io.StringIO.write, made, to.register(piece))
+        self.fill(to, made)
+        return made
+
+
+@rule(io.StringIO)
+def _buffer(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    if args or kwargs:
+        graph_break("unsupported-class", type="StringIO with a text to begin with")
+    return BufferValue(tr)
+
+
+@rule(io.StringIO.getvalue)
+def _contents(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    stream = tr.look(args[0])
+    if not isinstance(stream, BufferValue):
+        graph_break("opaque-call", function="StringIO.getvalue()")
+    return join(tr, stream.pieces)
+
+
 def write(tr: Tracer, stream: Value, written: Value) -> None:
     """`stream.write(written)`."""
     stream = tr.look(stream)
+    if isinstance(stream, BufferValue):
+        stream.append(tr, written)
+        return
     example = example_of(tr, written)
     if is_ready(tr, stream, example):
         outputs.note(tr, _write, stream, written)
@@ -92,8 +138,8 @@ def _print(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if isinstance(stream, Known) and stream.real is None:
         return tr.constant(None)
     whole = join(tr, [*pieces, end])
-    if isinstance(stream, ObjectValue) and is_ready(tr, stream, example_of(tr, whole)):
-        outputs.note(tr, _write, stream, whole)
+    if isinstance(stream, BufferValue) or is_ready(tr, stream, example_of(tr, whole)):
+        write(tr, stream, whole)
     else:
         for piece in (*pieces, end):
             write(tr, stream, piece)
@@ -113,15 +159,18 @@ def _option(tr: Tracer, value: Value | None, default: str) -> Value:
 @rule(*_NATIVE_WRITERS)
 def _write_method(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     stream, written = tr.look(args[0]), tr.look(args[1])
-    if not issubclass(written.python_type(tr), str) or not is_ready(tr, stream, example_of(tr, written)):
+    is_text = issubclass(written.python_type(tr), str)
+    if not is_text or not (isinstance(stream, BufferValue) or is_ready(tr, stream, example_of(tr, written))):
         graph_break("side-effect-call", function=f"write() of {stream.python_type(tr).__name__}")
-    outputs.note(tr, _write, stream, written)
+    write(tr, stream, written)
     return tr.fold(len, [written], {})
 
 
 @rule(vars(io.TextIOWrapper)["flush"], io.StringIO.flush)
 def _flush(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     stream = tr.look(args[0])
+    if isinstance(stream, BufferValue):
+        return tr.constant(None)
     if not is_ready(tr, stream, ""):
         graph_break("side-effect-call", function=f"flush() of {stream.python_type(tr).__name__}")
     outputs.note(tr, _flushed, stream)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 import types
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from segue.capture import outputs
@@ -47,7 +49,8 @@ def _warn(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if type(example) is not str:
         graph_break("side-effect-call", function="warnings.warn() of something other than text")
     known_text = None if isinstance(tr.look(text), LateValue) else example
-    _guard_shown(tr, category, known_text, name, line)
+    if _is_error(tr, category, known_text, name, line):
+        tr.raise_value(category, [text])
     facts = [tr.constant(fact) for fact in (category, path, line, name)]
     outputs.note(tr, _shown, text, *facts, namespace)
     return tr.constant(None)
@@ -96,29 +99,145 @@ def _is_internal(path: str) -> bool:
     return "importlib" in path and "_bootstrap" in path
 
 
-def _guard_shown(tr: Tracer, category: type[Warning], text: str | None, module: str, line: int) -> None:
-    """The warning is not an error, and showing it runs no code of the program."""
+def _is_error(tr: Tracer, category: type[Warning], text: str | None, module: str, line: int) -> bool:
+    """Whether the warning is raised; guarded, as is that showing it runs no code of the program."""
     stream = standard_stream(tr, "stderr")
     if stream.real is not None and not (isinstance(stream, ObjectValue) and writes_natively(stream.cls)):
         graph_break("side-effect-call", function="warnings.warn() with a stream of the program's for errors")
-    if stream.source is None or not is_shown(category, text, module, line):
+    if stream.source is None or not is_shown_as_usual():
         graph_break("side-effect-call", function="warnings.warn()")
+    tr.program.check_plain("predicate", is_shown_as_usual, ())
+    filters = _filters(tr)
+    if filters.written is not None:
+        found = action_for(filters.written, category, text, module, line)
+        if found is None:
+            graph_break("side-effect-call", function="warnings.warn()")
+        return found == "error"
+    if action_for(warnings.filters, category, text, module, line) in (None, "error"):
+        graph_break("side-effect-call", function="warnings.warn() of what may be an error")
     kind: Any = category
     tr.program.check_plain("predicate", _checks(kind, text, module, line), ())
+    return False
 
 
 @functools.cache
 def _checks(category: Any, text: str | None, module: str, line: int) -> Any:
-    return functools.partial(is_shown, category, text, module, line)
+    return functools.partial(_is_no_error, category, text, module, line)
 
 
-def is_shown(category: type[Warning], text: str | None, module: str, line: int) -> bool:
-    """Whether a warning is ignored or shown as usual: no filter makes it an error, and nobody else shows it."""
-    if warnings.showwarning is not _ORIGINAL_SHOW or getattr(warnings, "_showwarnmsg_impl", None) is None:
-        return False
-    for action, message, kind, where, number in warnings.filters:
-        fits_text = message is None or text is None or message.match(text)
-        if fits_text and issubclass(category, kind) and (where is None or where.match(module)) and number in (0, line):
-            if action == "error" or (text is not None or message is None):
-                return action != "error"
-    return True
+def _is_no_error(category: type[Warning], text: str | None, module: str, line: int) -> bool:
+    return action_for(warnings.filters, category, text, module, line) not in (None, "error")
+
+
+def is_shown_as_usual() -> bool:
+    """Whether no function of the program's shows warnings."""
+    return warnings.showwarning is _ORIGINAL_SHOW
+
+
+def action_for(filters: Sequence[Any], category: type[Warning], text: str | None, module: str, line: int) -> str | None:
+    """What the filters say about a warning; None if that depends on a text that is not known yet."""
+    for action, message, kind, where, number in filters:
+        if not issubclass(category, kind) or number not in (0, line) or not (where is None or where.match(module)):
+            continue
+        if message is not None and text is None:
+            return None
+        if message is None or message.match(text):
+            return str(action)
+    return str(warnings.defaultaction)  # type: ignore[attr-defined]
+
+
+class _Filters:
+    """The filters as the program has set them: None while they are as at the gate; `saved` are those to come back."""
+
+    def __init__(self) -> None:
+        self.written: list[Any] | None = None
+        self.saved: list[tuple[Value, list[Any] | None]] = []
+
+    def change(self, tr: Tracer) -> list[Any]:
+        """The filters, to be changed."""
+        if self.written is None:
+            now = tuple(warnings.filters)
+            tr.program.check_plain("predicate", functools.partial(_filters_are, now), ())
+            self.written = list(now)
+        return self.written
+
+
+def _filters_are(expected: tuple[Any, ...]) -> bool:
+    return tuple(warnings.filters) == expected
+
+
+def _filters(tr: Tracer) -> _Filters:
+    found: _Filters = tr.state.setdefault(warnings, _Filters())
+    return found
+
+
+@rule(warnings.catch_warnings.__enter__)
+def _enter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    manager = tr.look(args[0])
+    for name, usual in (("_record", False), ("_entered", False), ("_module", warnings)):
+        if tr.look(manager.get_attribute(tr, name)).real is not usual:
+            graph_break("side-effect-call", function="catch_warnings() that records")
+    given = tr.look(manager.get_attribute(tr, "_filter"))
+    filters = _filters(tr)
+    filters.saved.append((manager, filters.written))
+    outputs.note(tr, warnings.catch_warnings.__enter__, manager)
+    if given.real is not None:
+        _add(filters.change(tr), *_simple(tr, list(tr.unpack(given)), {}))
+    elif filters.written is not None:
+        filters.written = list(filters.written)
+    return tr.constant(None)
+
+
+@rule(warnings.catch_warnings.__exit__)
+def _exit(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    manager, filters = tr.look(args[0]), _filters(tr)
+    if not filters.saved or filters.saved[-1][0] is not manager:
+        graph_break("side-effect-call", function="leaving catch_warnings()")
+    _, filters.written = filters.saved.pop()
+    none = tr.constant(None)
+    outputs.note(tr, warnings.catch_warnings.__exit__, manager, none, none, none)
+    return none
+
+
+@rule(warnings.simplefilter)
+def _simplefilter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    item, appends = _simple(tr, args, kwargs)
+    _add(_filters(tr).change(tr), item, appends)
+    outputs.note(tr, functools.partial(warnings.simplefilter, item[0], item[2], item[4], appends))
+    return tr.constant(None)
+
+
+def _simple(tr: Tracer, args: Args, kwargs: Kwargs) -> tuple[Any, bool]:
+    facts = {"category": Warning, "lineno": 0, "append": False}
+    given = dict(zip(("action", *facts), args, strict=False)) | kwargs
+    facts |= {name: tr.look(value).concrete(tr) for name, value in given.items()}
+    return (facts["action"], None, facts["category"], None, facts["lineno"]), bool(facts["append"])
+
+
+@rule(warnings.filterwarnings)
+def _filterwarnings(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    facts: dict[str, Any] = {"message": "", "category": Warning, "module": "", "lineno": 0, "append": False}
+    given = dict(zip(("action", *facts), args, strict=False)) | kwargs
+    facts |= {name: tr.look(value).concrete(tr) for name, value in given.items()}
+    message = re.compile(facts["message"], re.I) if facts["message"] else None
+    where = re.compile(facts["module"]) if facts["module"] else None
+    item = (facts["action"], message, facts["category"], where, facts["lineno"])
+    _add(_filters(tr).change(tr), item, facts["append"])
+    outputs.note(tr, functools.partial(warnings.filterwarnings, **facts))
+    return tr.constant(None)
+
+
+def _add(filters: list[Any], item: Any, appends: bool) -> None:
+    """Put a filter first, or last if it is new."""
+    if appends:
+        if item not in filters:
+            filters.append(item)
+        return
+    if item in filters:
+        filters.remove(item)
+    filters.insert(0, item)
+
+
+@rule(warnings.resetwarnings, warnings.warn_explicit)
+def _others(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    graph_break("side-effect-call", function="warnings.resetwarnings() or warn_explicit()")

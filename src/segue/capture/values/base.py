@@ -130,6 +130,11 @@ class Value:
 
     def length(self, tr: Tracer) -> int:
         """`len(self)`."""
+        from segue.capture.attributes import class_attribute
+
+        cls = self.python_type(tr)
+        if class_attribute(tr, cls, "__len__") is MISSING:
+            tr.raise_error(TypeError, f"object of type '{cls.__name__}' has no len()")
         return tr.index_of(tr.look(self.special(tr, "__len__", "len()")))
 
     def symbolic_length(self, tr: Tracer) -> Value | None:

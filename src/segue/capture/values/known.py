@@ -126,7 +126,8 @@ class Known(Value):
             class_set(tr, self, name, value)
         elif isinstance(self.real, types.ModuleType):
             module = self.concrete(tr)
-            if module.__name__.partition(".")[0] in ("torch", *sys.stdlib_module_names):
+            is_stream = module is sys and name in ("stdout", "stderr")
+            if not is_stream and module.__name__.partition(".")[0] in ("torch", *sys.stdlib_module_names):
                 graph_break("unsupported-attribute", name=name, type=f"module {module.__name__}", verb="written")
             self._names(tr).store(tr, name, tr.constant(name), value)
         else:

@@ -210,7 +210,11 @@ class ExceptionValue(ObjectValue):
     def rebuild(self, to: Rebuilder) -> int:
         if self.origin is not None:  # raised during capture: only a raise by the interpreter gives it its traceback
             to.impossible(self)
-        return super().rebuild(to)
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        made = to.remember(self, self.allocate(to))
+        self.fill(to, made)
+        return made
 
     def allocate(self, to: Rebuilder) -> int:
         """Made as its class makes it, without an `__init__` of the program's."""
