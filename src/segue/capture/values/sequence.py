@@ -67,11 +67,20 @@ class SequenceValue(ContainerValue):
         items = self.items(tr)
         if isinstance(key, SliceValue):
             return self.like(items[key.concrete(tr)])
-        index = tr.index_of(key)
+        index = self._index(tr, key)
         if not -len(items) <= index < len(items):
             kind = "list" if isinstance(self, ListValue) else "tuple"
             tr.raise_error(IndexError, f"{kind} index out of range")
         return items[index]
+
+    def _index(self, tr: Tracer, key: Value) -> int:
+        from segue.capture.attributes import class_attribute
+
+        cls = key.python_type(tr)
+        if class_attribute(tr, cls, "__index__") is MISSING:
+            kind = "list" if isinstance(self, ListValue) else "tuple"
+            tr.raise_error(TypeError, f"{kind} indices must be integers or slices, not {cls.__name__}")
+        return tr.index_of(key)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
         from segue.capture.operators import same_or_equal
@@ -183,7 +192,7 @@ class ListValue(SequenceValue):
     def get_item(self, tr: Tracer, key: Value) -> Value:
         key = tr.look(key)
         if self._items is None and not self._popped and key.is_constant() and not isinstance(key, SliceValue):
-            index = tr.index_of(key)
+            index = self._index(tr, key)
             if 0 <= index < list.__len__(self.real):
                 assert self.source is not None
                 return tr.wrap(list.__getitem__(self.real, index), Item(self.source, index))
@@ -244,7 +253,7 @@ class ListValue(SequenceValue):
             except ValueError as e:
                 tr.raise_error(ValueError, str(e))
         else:
-            index = tr.index_of(key)
+            index = self._index(tr, key)
             if not -len(items) <= index < len(items):
                 tr.raise_error(IndexError, "list assignment index out of range")
             items[index] = value
@@ -253,7 +262,7 @@ class ListValue(SequenceValue):
     def delete_item(self, tr: Tracer, key: Value) -> None:
         key = tr.look(key)
         items = list(self.items(tr))
-        place = key.concrete(tr) if isinstance(key, SliceValue) else tr.index_of(key)
+        place = key.concrete(tr) if isinstance(key, SliceValue) else self._index(tr, key)
         try:
             del items[place]
         except IndexError:
