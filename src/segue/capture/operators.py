@@ -182,11 +182,18 @@ def _sets(tr: Tracer, base: str, inplace: bool, a: Value, b: Value) -> Value:
     else:
         result = {k: v for k, v in left.items() if k not in right}
         result |= {k: v for k, v in right.items() if k not in left}
+    mirrors = [v.mirror if isinstance(v, SetValue) else None for v in (a, b)]
     if inplace and isinstance(a, SetValue) and a.cls is set:
-        tr.mutated(a)
+        a.write(tr)
         a.entries = result
+        a.mirror = None if a.mirror is None or mirrors[1] is None else INPLACE[base](a.mirror, mirrors[1])
         return a
-    return SetValue(result, a.cls if isinstance(a, SetValue) else set)
+    made = SetValue(result, a.cls if isinstance(a, SetValue) else set)
+    made.mirror = None
+    if None not in mirrors:
+        kind = set if isinstance(mirrors[0], set) else frozenset  # a subclass may have operators of its own
+        made.mirror = getattr(kind, f"__{BINARY[base][1]}__")(*mirrors)
+    return made
 
 
 def _members(tr: Tracer, value: Value) -> list[Value]:

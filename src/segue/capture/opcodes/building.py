@@ -129,8 +129,7 @@ def set_update(tr: Tracer, frame: Frame, i: Instruction) -> None:
     source = frame.pop()
     target = tr.look(frame.stack[-i.arg])
     assert isinstance(target, SetValue)
-    for item in tr.unpack(source):
-        target.add(tr, item)
+    target.update(tr, source)
 
 
 @opcode("DICT_UPDATE", "DICT_MERGE")

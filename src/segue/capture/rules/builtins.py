@@ -238,8 +238,8 @@ def _tuple(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _makes_set(cls: type) -> None:
     def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         made = SetValue({}, cls)
-        for item in tr.unpack(args[0]) if args else []:
-            made.add(tr, item)
+        if args:
+            made.update(tr, args[0])
         return made
 
     rule(cls)(make)

@@ -6,8 +6,9 @@ import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from segue.capture import operators
 from segue.capture.breaks import graph_break
-from segue.capture.rules import inline, polyfills, rule
+from segue.capture.rules import Rule, inline, polyfills, rule
 from segue.capture.values.base import Value
 from segue.capture.values.mapping import DictValue, DictView, SetValue
 from segue.capture.values.sequence import ListValue
@@ -37,10 +38,6 @@ for _python, *_targets in (
     (polyfills.sequence_count, list.count, tuple.count),
     (polyfills.list_remove, list.remove),
     (polyfills.move_to_end, collections.OrderedDict.move_to_end),
-    (polyfills.set_update, set.update),
-    (polyfills.set_union, set.union, frozenset.union),
-    (polyfills.set_intersection, set.intersection, frozenset.intersection),
-    (polyfills.set_difference, set.difference, frozenset.difference),
     (polyfills.set_issubset, set.issubset, frozenset.issubset),
     (polyfills.set_issuperset, set.issuperset, frozenset.issuperset),
 ):
@@ -241,13 +238,38 @@ def _remove(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(set.clear)
 def _set_clear(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    target = _set(tr, args[0])
-    tr.mutated(target)
-    target.entries.clear()
+    _set(tr, args[0]).clear(tr)
     return tr.constant(None)
 
 
 @rule(set.copy, frozenset.copy)
 def _set_copy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return _set(tr, args[0]).copy()
+
+
+@rule(set.update)
+def _set_update(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     target = _set(tr, args[0])
-    return SetValue(dict(target.entries), target.cls)
+    for given in args[1:]:
+        target.update(tr, given)
+    return tr.constant(None)
+
+
+def _set_method(symbol: str) -> Rule:
+    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        made = _set(tr, args[0]).copy()
+        others = [tr.look(a).built_in() for a in args[1:]]
+        for given, other in zip(args[1:], others, strict=True):
+            operand = other if isinstance(other, SetValue) else tr.look(tr.call(tr.constant(set), [given], {}))
+            found = operators.containers(tr, symbol, False, made, operand)
+            assert isinstance(found, SetValue)
+            made = found
+        if len(others) > 1 or not all(isinstance(o, SetValue) for o in others):
+            made.mirror = None
+        return made
+
+    return call
+
+
+for _name, _symbol in (("union", "|"), ("intersection", "&"), ("difference", "-"), ("symmetric_difference", "^")):
+    rule(getattr(set, _name), getattr(frozenset, _name))(_set_method(_symbol))

@@ -328,33 +328,6 @@ def dict_fromkeys(cls: Any, iterable: Any, value: Any = None) -> Any:
     return made
 
 
-def set_update(self: Any, *others: Any) -> None:
-    for other in others:
-        for item in other:
-            self.add(item)
-
-
-def set_union(self: Any, *others: Any) -> Any:
-    made = self.copy()
-    for other in others:
-        made = made | set(other)
-    return made
-
-
-def set_intersection(self: Any, *others: Any) -> Any:
-    made = self.copy()
-    for other in others:
-        made = made & set(other)
-    return made
-
-
-def set_difference(self: Any, *others: Any) -> Any:
-    made = self.copy()
-    for other in others:
-        made = made - set(other)
-    return made
-
-
 def set_issubset(self: Any, other: Any, /) -> bool:
     for item in self:
         if item not in other:

@@ -85,11 +85,9 @@ def _init_list(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _init_set(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     target = tr.look(args[0]).built_in()
     assert isinstance(target, SetValue)
-    items = list(tr.unpack(args[1])) if len(args) > 1 else []
-    tr.mutated(target)
-    target.entries.clear()
-    for item in items:
-        target.add(tr, item)
+    target.clear(tr)
+    if len(args) > 1:
+        target.update(tr, args[1])
     return tr.constant(None)
 
 

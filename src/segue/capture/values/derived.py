@@ -121,8 +121,8 @@ def new_instance(tr: Tracer, cls: type, args: list[Value]) -> Value:
         contents = ListValue([])
     elif base in (set, frozenset):
         contents = SetValue({}, base)
-        for item in tr.unpack(args[0]) if args and base is frozenset else ():
-            contents.add(tr, item)
+        if args and base is frozenset:
+            contents.update(tr, args[0])
     elif base is not None:
         contents = DictValue({}, base)
         if base is collections.defaultdict:

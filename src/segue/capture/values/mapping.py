@@ -295,6 +295,8 @@ class SetValue(ContainerValue):
         self.cls = cls
         self.source = source
         self.real = real
+        self.mirror: Any = real if source is not None else None if entries else set()
+        """A set to which the same has been done, for the order of iteration; None if there is none."""
         self.serial = next_serial()
 
     def state(self) -> Any:
@@ -317,9 +319,9 @@ class SetValue(ContainerValue):
 
         if self.real is not MISSING and id(self) not in tr.written:
             return ViewIterator(self, list(self.entries.values()), born=tr.here)
-        if len(self.entries) > 1 and not all(isinstance(k, (int, float)) for k in self.entries):
+        order = list(self.entries) if len(self.entries) < 2 or self.mirror is None else list(self.mirror)
+        if len(order) > 1 and (self.mirror is None or any(isinstance(k, Value) for k in order)):
             self.unsupported(tr, "iteration in hash order")
-        order = list(set(self.entries))
         return ViewIterator(self, [self.entries[k] for k in order], born=tr.here)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
@@ -333,16 +335,56 @@ class SetValue(ContainerValue):
         """`set.add`."""
         item = tr.look(item)
         key = self._key(tr, item)
-        tr.mutated(self)
+        self.write(tr)
         self.entries.setdefault(key, item)
+        if self.mirror is not None:
+            self.mirror.add(key)
+
+    def write(self, tr: Tracer) -> None:
+        """The set is being changed; the program's own is not touched, and how a copy of it would grow is not known."""
+        tr.mutated(self)
+        if self.mirror is self.real:
+            self.mirror = None
+
+    def update(self, tr: Tracer, given: Value) -> None:
+        """`set.update` with one argument."""
+        given = tr.look(given)
+        other = given.built_in()
+        items = list(other.entries.values()) if isinstance(other, SetValue) else list(tr.unpack(given))
+        keys: Any = [self._key(tr, item) for item in items]
+        self.write(tr)
+        for key, item in zip(keys, items, strict=True):
+            self.entries.setdefault(key, tr.look(item))
+        if isinstance(other, SetValue):  # it is taken as a whole, in its own order
+            keys = other.mirror
+        elif isinstance(other, DictValue):
+            keys = dict.fromkeys(keys) if other.cls is dict else None
+        if self.mirror is None or keys is None:
+            self.mirror = None
+        else:
+            self.mirror.update(keys)
+
+    def clear(self, tr: Tracer) -> None:
+        """`set.clear`."""
+        tr.mutated(self)
+        self.entries.clear()
+        self.mirror = set()
+
+    def copy(self) -> SetValue:
+        """`set.copy`."""
+        made = SetValue(dict(self.entries), self.cls)
+        made.mirror = None if self.mirror is None else self.cls.copy(self.mirror)  # type: ignore[attr-defined]
+        return made
 
     def remove(self, tr: Tracer, item: Value) -> bool:
         """Remove an item; False if it was not there."""
         key = self._key(tr, item)
         if key not in self.entries:
             return False
-        tr.mutated(self)
+        self.write(tr)
         del self.entries[key]
+        if self.mirror is not None:
+            self.mirror.discard(key)
         return True
 
     def hash_key(self, tr: Tracer) -> Any:
