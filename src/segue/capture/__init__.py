@@ -30,7 +30,7 @@ from segue.capture.leaving import (
     Suspension,
 )
 from segue.capture.rebuild import Rebuilder
-from segue.capture.recursion import deep_recursion
+from segue.capture.interpreter import undisturbed
 from segue.capture.rules.torch_state import preserved
 from segue.capture.tracer import Tracer
 from segue.capture.values.base import NULL, Lazy, Value
@@ -142,7 +142,7 @@ def capture(request: Request) -> Captured:
         Exception: only on a failure of Segue itself.
     """
     marks: dict[Place, BreakSite] = {}
-    with deep_recursion():
+    with undisturbed():
         while True:
             try:
                 with preserved(), torch.utils._python_dispatch._disable_current_modes():
@@ -355,7 +355,7 @@ class _Attempt:
     ) -> Captured:
         tr = self.tr
         program = tr.program
-        steps = [*_class_steps(tr), *program.steps]
+        steps = [*_class_steps(tr), *program.steps, *(tr.last_checks if module is not None else [])]
         effects = [*program.effects, *(end or [])] if module is not None else []
         return Captured(
             steps, module, tr.graph.examples, inputs, outputs, effects, program.n_registers, place,

@@ -119,6 +119,7 @@ def _call_method(tr: Tracer, value: Value) -> Value | None:
 def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a callable that is known: the order of DESIGN.md's "Calls"."""
     from segue.capture.rules import find_rule
+    from segue.capture.rules.caches import CACHE, call_cached
     from segue.capture.rules.wrappers import unwrap
 
     target = value.concrete(tr)
@@ -133,6 +134,8 @@ def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Va
     wrapped = unwrap(tr, value)
     if wrapped is not None:
         return tr.call(wrapped, args, kwargs)
+    if type(target) is CACHE:
+        return call_cached(tr, value, args, kwargs)
     if tr.is_pure(target):
         return tr.fold(target, args, kwargs)
     if not isinstance(target, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
@@ -153,6 +156,8 @@ def instantiate(tr: Tracer, cls: type, args: list[Value], kwargs: dict[str, Valu
         return tr.fold(cls, args, kwargs)
     if isinstance(meta_call, types.FunctionType):
         return tr.call(tr.pinned(meta_call), [tr.constant(cls), *args], kwargs)
+    if isinstance(meta_call, type):  # a class is no method: it is called with the arguments alone
+        return tr.call(tr.constant(meta_call), args, kwargs)
     if meta_call is not type.__call__:
         graph_break("unsupported-class", type=cls.__name__)
     return construct(tr, cls, args, kwargs)

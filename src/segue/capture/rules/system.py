@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from segue.capture import interpreter
 from segue.capture.attributes import class_attribute, special_method
 from segue.capture.breaks import graph_break
 from segue.capture.rules import rule
@@ -43,9 +44,15 @@ _SETTINGS: tuple[Callable[[], Any], ...] = (
 """Functions without arguments that tell a setting of the thread or process: read, and compared, at the gate."""
 
 
+_DISTURBED = {sys.getrecursionlimit: interpreter.limit, gc.isenabled: interpreter.collects}
+"""Those that a capture itself changes, with what tells the program's own."""
+
+
 def _setting(function: Callable[[], Any]) -> None:
+    now = _DISTURBED.get(function, function)
+
     def read(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        return tr.wrap(function(), Computed(Pinned(None), function, ()))
+        return tr.wrap(now(), Computed(Pinned(None), function, ()))
 
     rule(function)(read)
 

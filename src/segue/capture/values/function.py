@@ -279,6 +279,7 @@ class PartialValue(Value):
         self.kwargs = kwargs
         self.source = source
         self.real = real
+        self.attributes: DictValue | None = None
 
     def python_type(self, tr: Tracer) -> type:
         return functools.partial
@@ -300,11 +301,31 @@ class PartialValue(Value):
             return tr.new_dict(dict(self.kwargs))
         return super().get_attribute(tr, name)
 
+    def own_attribute(self, tr: Tracer, name: str) -> Value | None:
+        return self.own_dict(tr).find(tr, name)
+
+    def own_dict(self, tr: Tracer) -> DictValue:
+        """The partial's `__dict__`."""
+        from segue.capture.values.mapping import DictValue
+
+        if self.source is not None:
+            return tr.namespace(self.real.__dict__, InstanceDict(self.source))
+        if self.attributes is None:
+            self.attributes = DictValue({})
+        return self.attributes
+
+    def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
+        self.own_dict(tr).store(tr, name, tr.constant(name), value)
+
     def rebuild(self, to: Rebuilder) -> int:
         if self.source is not None:
             return to.program.fetch(self.source)
         operands = [self.function, *self.args, *self.kwargs.values()]
-        return to.program.call(functools.partial, *map(to.register, operands), keywords=tuple(self.kwargs))
+        made = to.program.call(functools.partial, *map(to.register, operands), keywords=tuple(self.kwargs))
+        if self.attributes is not None:
+            for name, (_, value) in self.attributes.entries.items():
+                to.program.call(setattr, made, to.program.constant(name), to.register(value))
+        return made
 
 
 class SuperValue(Value):
