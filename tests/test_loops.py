@@ -319,7 +319,7 @@ def with_an_item_call(x, n):
     total = 0.0
     for _ in range(n):
         x = torch.tanh(x) + 1
-        total += x.sum().item()
+        total = max(total, x.sum().item())
     return torch.cos(x), total
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import segue
-from segue.capture.recursion import deep_recursion
+from segue.capture.interpreter import undisturbed
 from segue.errors import InternalError, RecompileLimitWarning
 from tests.backends_for_tests import Graphs
 from tests.observation import difference, observe
@@ -274,9 +274,9 @@ def test_overlapping_captures_put_the_recursion_limit_back() -> None:
     """The limit belongs to the process: the first to come raises it, the last to go puts it back, in any order."""
     before = sys.getrecursionlimit()
     first, second = contextlib.ExitStack(), contextlib.ExitStack()
-    first.enter_context(deep_recursion())
+    first.enter_context(undisturbed())
     raised = sys.getrecursionlimit()
-    second.enter_context(deep_recursion())
+    second.enter_context(undisturbed())
     first.close()
     assert sys.getrecursionlimit() == raised > before
     second.close()
@@ -287,7 +287,7 @@ def test_a_larger_limit_of_the_program_is_kept() -> None:
     before = sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(50_000)
-        with deep_recursion():
+        with undisturbed():
             assert sys.getrecursionlimit() == 50_000
         assert sys.getrecursionlimit() == 50_000
     finally:

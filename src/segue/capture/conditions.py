@@ -1,7 +1,7 @@
 """Conditions of `if a or b:` on tensors: one value, so one break.
 
-Python decides `a` first, and `b` only if it has to.  When computing `b` has no effect and cannot fail, both are computed
-in the graph, and the interpreter decides once, on `logical_or(a, b)`.
+Python decides `a` first, and `b` only if it has to.  When computing `b` has no effect and cannot fail, both are
+computed in the graph, and the interpreter decides once, on `logical_or(a, b)`.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class Resumable:
     loops: LoopFacts
     stack: list[Value] = field(default_factory=list)
     """The stack before the instruction."""
-    before: tuple[int, int, int] = (0, 0, 0)
-    """How much had been changed and recorded before the instruction."""
+    changes: int = 0
+    """The tracer's count of changes before the instruction."""
     entered: set[int] = field(default_factory=set)
     """Headers of the loops that this segment has entered."""
 
@@ -84,7 +84,7 @@ class Frame:
 
         A generator's frame gives `NULL` when it has returned (the value is then in `result`).
         """
-        resumable, outer = self.resumable, tr.here
+        resumable, outer = self.resumable, tr.at
         tr.frames.append(self)
         try:
             while True:
@@ -116,7 +116,7 @@ class Frame:
                     return self.result
         finally:
             tr.frames.pop()
-            tr.here = outer
+            tr.at = outer
 
     def throw(self, tr: Tracer, exception: ExceptionValue) -> Value:
         """Resume a suspended generator frame by raising at its yield."""

@@ -21,6 +21,7 @@ from segue.capture.values.symbolic import SymbolicValue
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
+    from segue.capture.departures import Departures
     from segue.capture.rebuild import Rebuilder
     from segue.capture.tracer import Tracer
 
@@ -57,7 +58,7 @@ class LateValue(Value):
     def python_type(self, tr: Tracer) -> type:
         return type(self.example)
 
-    def wanted(self, tr: Tracer) -> NoReturn:
+    def wanted(self, tr: Departures) -> NoReturn:
         """Begin again with a break where the value is made: something depends on it."""
         if self.born is None or self.born in tr.marks:
             raise CannotRebuild(self.site.reason)
@@ -112,7 +113,9 @@ _NEVER_FAIL = frozenset(
 def compute_late(tr: Tracer, function: Callable[..., Any], args: list[Value]) -> Value:
     """A pure function of late values: it must not be one that fails on some numbers."""
     late = next(a for a in map(tr.look, args) if isinstance(a, LateValue))
-    of_text = getattr(function, "__objclass__", None) is str or function.__module__.startswith("segue.")
+    of_text = getattr(function, "__objclass__", None) is str or str(getattr(function, "__module__", "")).startswith(
+        "segue."
+    )
     rounds = function is round and len(args) == 2
     if not (of_text or rounds or function in _NEVER_FAIL):
         late.wanted(tr)
