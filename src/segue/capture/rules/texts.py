@@ -172,6 +172,7 @@ def _percent(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     found = [m for m in _CONVERSION.finditer(template.concrete(tr)) if m["kind"] != "%"]
     if any("*" in (m["width"], m["precision"]) for m in found):
         graph_break("opaque-call", function="formatting with a width from the arguments")
+    template = tr.constant(_CONVERSION.sub(_written_out, template.real))
     if any(m["key"] is not None for m in found):
         if not isinstance(given, DictValue) or not all(m["key"] is not None for m in found):
             graph_break("opaque-call", function="formatting by names")
@@ -197,11 +198,16 @@ def _formatted_by_names(template: str, names: tuple[str, ...], *parts: Any) -> s
     return template % dict(zip(names, parts, strict=True))
 
 
+def _written_out(conversion: re.Match[str]) -> str:
+    """A conversion of the text that `repr` or `ascii` gave."""
+    return conversion[0][:-1] + ("s" if conversion["kind"] in "ra" else conversion["kind"])
+
+
 def _converted(tr: Tracer, kind: str, value: Value) -> Value:
     """What a `%` conversion takes of a value: its text or its number."""
     value = tr.look(value)
     if kind in "sra":
-        return text(tr, _CONVERTERS[kind], value) if not has_plain_text(value) else value
+        return value if kind == "s" and has_plain_text(value) else text(tr, _CONVERTERS[kind], value)
     if isinstance(value, TensorValue):
         return late_number(tr, value, "formatting")
     return value

@@ -74,6 +74,21 @@ class LateValue(Value):
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
         self.wanted(tr)
 
+    def length(self, tr: Tracer) -> int:
+        self.wanted(tr)
+
+    def iterate(self, tr: Tracer) -> Value:
+        self.wanted(tr)
+
+    def get_item(self, tr: Tracer, key: Value) -> Value:
+        self.wanted(tr)
+
+    def contains(self, tr: Tracer, item: Value) -> bool:
+        self.wanted(tr)
+
+    def hash_key(self, tr: Tracer) -> Any:
+        self.wanted(tr)
+
     def rebuild(self, to: Rebuilder) -> int:
         if torch.get_default_dtype() != self._default_dtype:  # the text of a tensor depends on it
             to.impossible(self)
@@ -105,7 +120,22 @@ def has_plain_text(value: Value) -> bool:
 
 
 _NEVER_FAIL = frozenset(
-    (float, int, str, repr, ascii, format, abs, len, operator.add, operator.sub, operator.mul, operator.neg)
+    (
+        float,
+        int,
+        str,
+        repr,
+        ascii,
+        format,
+        abs,
+        len,
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.neg,
+        float.__abs__,
+        int.__abs__,
+    )
 )
 """Functions that do not fail on one number if they do not on another of its type (`int` is given integers)."""
 
@@ -116,7 +146,7 @@ def compute_late(tr: Tracer, function: Callable[..., Any], args: list[Value]) ->
     of_text = getattr(function, "__objclass__", None) is str or str(getattr(function, "__module__", "")).startswith(
         "segue."
     )
-    rounds = function is round and len(args) == 2
+    rounds = function in (round, float.__round__) and len(args) == 2
     if not (of_text or rounds or function in _NEVER_FAIL):
         late.wanted(tr)
     if not all(isinstance(a, (LateValue, SymbolicValue)) or a.is_constant() for a in map(tr.look, args)):
