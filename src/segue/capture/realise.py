@@ -34,6 +34,8 @@ _KNOWN = (
     *IDENTITY_TYPES,
     re.Pattern,
     re.Match,
+    types.GenericAlias,
+    types.UnionType,
     torch.device,
     enum.Enum,
     types.UnionType,

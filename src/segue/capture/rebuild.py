@@ -104,13 +104,19 @@ class Rebuilder:
     def cell(self, value: CellValue) -> int:
         """A new cell."""
         made = self.remember(value, self.program.build("new_cell", None))
-        if value.contents is not None:
-            self.program.effect("store_cell", made, self.register(value.contents))
+        self._fill_cell(value)
         return made
+
+    def _fill_cell(self, value: CellValue) -> None:
+        if value.contents is not None:
+            self.program.effect("store_cell", self._made[id(value)], self.register(value.contents))
 
     def function(self, value: FunctionValue) -> int:
         """A function that capture made."""
         program = self.program
+        unfilled = [c for c in value.closure if c.source is None and id(c) not in self._made]
+        for c in unfilled:  # filled once the function is there, which may be what they hold
+            self.remember(c, program.build("new_cell", None))
         closure = [self.register(c) for c in value.closure]
         defaults = [self.register(d) for d in value.defaults]
         none = program.constant(None)
@@ -123,6 +129,8 @@ class Rebuilder:
             program.build("tuple", tuple(closure)) if closure else none,
         )
         self.remember(value, made)
+        for c in unfilled:
+            self._fill_cell(c)
         self._dress(value, made)
         return made
 

@@ -17,8 +17,9 @@ from segue.capture.rules import rule
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.known import Known
 from segue.capture.values.proxy import MappingProxyValue
-from segue.capture.values.sequence import TupleValue
+from segue.capture.values.sequence import ListValue, TupleValue
 from segue.capture.values.tensor import TensorValue
+from segue.guards.source import Pinned
 
 if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
@@ -50,14 +51,29 @@ def subscripted(tr: Tracer, value: Known, key: Value) -> Value:
 
 def _alias(tr: Tracer, make: Any, origin: Known | None, key: Value) -> Value:
     """A generic alias; it is a constant, as it compares by what it is made of."""
-    parameters = tr.look(key)
-    if not parameters.is_constant():
-        graph_break("unsupported-operation", operation="subscript", types="a class")
-    operands = [parameters.concrete(tr)] if origin is None else [origin.concrete(tr), parameters.concrete(tr)]
+    parameters = _parameter(tr, key)
+    operands = [parameters] if origin is None else [origin.concrete(tr), parameters]
     try:
         return tr.pinned(make(*operands))
     except TypeError as e:
         tr.raise_error(TypeError, *e.args)
+
+
+def _parameter(tr: Tracer, value: Value) -> Any:
+    """What stands between the brackets: classes, texts, other aliases."""
+    value = tr.look(value)
+    if isinstance(value, TupleValue):
+        return tuple(_parameter(tr, item) for item in value.items(tr))
+    if isinstance(value, ListValue):
+        return [_parameter(tr, item) for item in value.items(tr)]
+    if not value.is_constant() and isinstance(value.source, Pinned):
+        return value.real
+    return value.concrete(tr)
+
+
+@rule(types.GenericAlias.__call__)
+def _call_alias(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    return tr.call(tr.look(args[0]).get_attribute(tr, "__origin__"), args[1:], kwargs)
 
 
 @rule(isinstance)

@@ -8,7 +8,7 @@ from typing import Any
 
 def reduce_ex(self: Any, protocol: int, /) -> Any:
     """`object.__reduce_ex__` for the protocols that `copy` asks for."""
-    cls = type(self)
+    cls: Any = type(self)
     if cls.__reduce__ is not object.__reduce__:
         return self.__reduce__()
     if hasattr(cls, "__getnewargs_ex__"):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from segue.capture import interpreter
+from segue.capture import interpreter, operators
 from segue.capture.attributes import class_attribute, special_method
 from segue.capture.breaks import graph_break
 from segue.capture.rules import rule
@@ -78,6 +78,15 @@ def _weak_reference(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not target.python_type(tr).__weakrefoffset__:
         tr.raise_error(TypeError, f"cannot create weak reference to '{target.python_type(tr).__name__}' object")
     return WeakRefValue(target, callback)
+
+
+@rule(weakref.ReferenceType.__eq__)
+def _same_references(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    """By what they refer to."""
+    one, other = tr.look(args[0]), tr.look(args[1])
+    if not issubclass(other.python_type(tr), weakref.ReferenceType):
+        return tr.constant(NotImplemented)
+    return operators.compare(tr, "==", tr.call(one, [], {}), tr.call(other, [], {}))
 
 
 @rule(sys.intern)

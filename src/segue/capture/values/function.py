@@ -258,6 +258,8 @@ class MethodValue(Value):
             return to.program.fetch(self.source)
         function = self.function
         real = function.real
+        if isinstance(real, types.ClassMethodDescriptorType):
+            return to.program.constant(real.__get__(None, self.instance.real))
         if real is not MISSING and not isinstance(real, types.FunctionType):
             return to.program.call(_bind, to.program.constant(real), to.register(self.instance))
         return to.program.call(types.MethodType, to.register(function), to.register(self.instance))

@@ -121,7 +121,7 @@ def hash_of(tr: Tracer, value: Value) -> int:
     if method is None:
         tr.raise_error(TypeError, f"unhashable type: '{cls.__name__}'")
     if hasattr(method, "__code__"):
-        return hash(tr.index_of(tr.call(tr.pinned(method), [value], {})))
+        return hash(_Hashed(tr.index_of(tr.call(tr.pinned(method), [value], {}))))
     if isinstance(value, Known):
         return hash(value.concrete(tr))
     if value.source is not None and method is object.__hash__:
