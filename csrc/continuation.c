@@ -1,18 +1,15 @@
 /* Continuation: a call of a compiled function that is resumed in the middle.
 
    A segment that breaks several calls down leaves one of these on the stack of each frame it leaves
-   in a call: the caller's pad calls it where the call stood, so the frames are nested as they would
-   be in the interpreter, and exceptions, tracebacks, `with` and `try` find them there. */
+   in a call: the caller's pad goes on with it, by `~`, where the call stood. So the frames are nested
+   as they would be in the interpreter, and exceptions, tracebacks, `with` and `try` find them there. */
 #include "runtime.h"
-
-#include <structmember.h>
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;
     PyObject *point;    /* (state, exit, context or None, depth of the caller's stack below) */
     PyObject *function; /* the original function */
-    PyObject *locals;   /* tuple of all slots, _core.NULL where unbound; NULL once it was called */
+    PyObject *locals;   /* tuple of all slots, _core.NULL where unbound; NULL once it goes on */
     PyObject *stack;    /* tuple, top first */
 } Continuation;
 
@@ -89,7 +86,7 @@ resume(Continuation *self, State *state, PyObject **slots)
         .below = PyLong_AsSsize_t(PyTuple_GET_ITEM(self->point, 3)),
     };
     if (act.outer == NULL || act.outer->frame != running_frame(this_thread())) {
-        act.context = NULL; /* called from elsewhere than the caller's pad */
+        act.context = NULL; /* not in the caller's pad */
     }
     act.stack = self->stack;
     self->stack = NULL;
@@ -106,15 +103,11 @@ resume(Continuation *self, State *state, PyObject **slots)
 }
 
 static PyObject *
-continuation_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+continuation_go_on(PyObject *op)
 {
     Continuation *self = (Continuation *)op;
-    if (PyVectorcall_NARGS(nargsf) != 0 || kwnames != NULL) {
-        PyErr_SetString(PyExc_TypeError, "a continuation takes no arguments");
-        return NULL;
-    }
     if (self->locals == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "a continuation can be called once");
+        PyErr_SetString(PyExc_RuntimeError, "a continuation goes on once");
         return NULL;
     }
     State *state = point_state(self->point);
@@ -145,7 +138,6 @@ continuation_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     Continuation *self = (Continuation *)type->tp_alloc(type, 0);
     if (self != NULL) {
-        self->vectorcall = continuation_call;
         self->point = Py_NewRef(point);
         self->function = Py_NewRef(function);
         self->locals = Py_NewRef(locals);
@@ -185,15 +177,16 @@ continuation_dealloc(PyObject *op)
     Py_TYPE(op)->tp_free(op);
 }
 
+static PyNumberMethods continuation_number = {.nb_invert = continuation_go_on};
+
 PyTypeObject Continuation_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "segue._core.Continuation",
     .tp_doc = PyDoc_STR("Continuation(point, function, locals, stack)\n--\n\nA call that is resumed "
-                        "in the middle: called once, from its caller's pad."),
+                        "in the middle: once, by `~` in its caller's pad."),
     .tp_basicsize = sizeof(Continuation),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Continuation, vectorcall),
-    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_as_number = &continuation_number,
     .tp_new = continuation_new,
     .tp_traverse = continuation_traverse,
     .tp_clear = continuation_clear,

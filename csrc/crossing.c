@@ -1,5 +1,5 @@
-/* The two calls that rewritten code makes: Landing, right after its prologue, and Crossing, before
-   the instruction of each gate. Both return None (go on) or (pad, payload).
+/* The two objects that rewritten code asks, by `~`: Landing, right after its prologue, and Crossing,
+   before the instruction of each gate. Both answer None (go on) or (pad, payload).
 
    They sit among the constants of a version, which its State owns. The collector does not look into
    code objects, so they refer weakly: a State would keep itself alive otherwise. */
@@ -9,14 +9,12 @@
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;
     PyObject *gate; /* weak reference */
     long n_exits;
 } Crossing;
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc vectorcall;
     PyObject *state; /* weak reference */
 } Landing;
 
@@ -191,22 +189,9 @@ cross(Gate *gate, long n_exits, Activation *act, Frame *frame)
     }
 }
 
-static int
-check_no_arguments(const char *what, size_t nargsf, PyObject *kwnames)
-{
-    if (PyVectorcall_NARGS(nargsf) == 0 && (kwnames == NULL || PyTuple_GET_SIZE(kwnames) == 0)) {
-        return 0;
-    }
-    PyErr_Format(PyExc_TypeError, "%s takes no arguments", what);
-    return -1;
-}
-
 static PyObject *
-crossing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+crossing_ask(PyObject *op)
 {
-    if (check_no_arguments("Crossing", nargsf, kwnames) < 0) {
-        return NULL;
-    }
     PyThreadState *ts = this_thread();
     Activation *act = current.activation;
     if (current.compiler == NULL || paused || is_tracing(ts) || act == NULL ||
@@ -249,7 +234,6 @@ crossing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     Crossing *self = (Crossing *)type->tp_alloc(type, 0);
     if (self != NULL) {
-        self->vectorcall = crossing_call;
         self->n_exits = n_exits;
         self->gate = PyWeakref_NewRef(gate, NULL);
         if (self->gate == NULL) {
@@ -275,15 +259,16 @@ static PyMemberDef crossing_members[] = {
     {NULL},
 };
 
+static PyNumberMethods crossing_number = {.nb_invert = crossing_ask};
+
 PyTypeObject Crossing_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "segue._core.Crossing",
-    .tp_doc = PyDoc_STR("Crossing(gate, n_exits)\n--\n\nWhat rewritten code calls before the "
+    .tp_doc = PyDoc_STR("Crossing(gate, n_exits)\n--\n\nWhat rewritten code asks before the "
                         "instruction of a gate: None (go on), or (pad, payload)."),
     .tp_basicsize = sizeof(Crossing),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Crossing, vectorcall),
-    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_as_number = &crossing_number,
     .tp_new = crossing_new,
     .tp_dealloc = crossing_dealloc,
     .tp_getset = crossing_getset,
@@ -328,11 +313,8 @@ land_state(Activation *act, PyObject **locals)
 }
 
 static PyObject *
-landing_call(PyObject *op, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+landing_ask(PyObject *op)
 {
-    if (check_no_arguments("Landing", nargsf, kwnames) < 0) {
-        return NULL;
-    }
     Frame *frame = running_frame(this_thread());
     Activation *act = current.activation;
     if (act == NULL || act->frame != NULL || act->code != frame_code(frame) ||
@@ -372,7 +354,6 @@ landing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     Landing *self = (Landing *)type->tp_alloc(type, 0);
     if (self != NULL) {
-        self->vectorcall = landing_call;
         self->state = PyWeakref_NewRef(state, NULL);
         if (self->state == NULL) {
             Py_CLEAR(self);
@@ -392,15 +373,16 @@ static PyGetSetDef landing_getset[] = {
     {NULL},
 };
 
+static PyNumberMethods landing_number = {.nb_invert = landing_ask};
+
 PyTypeObject Landing_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "segue._core.Landing",
-    .tp_doc = PyDoc_STR("Landing(state)\n--\n\nWhat rewritten code calls first: None (from the "
+    .tp_doc = PyDoc_STR("Landing(state)\n--\n\nWhat rewritten code asks first: None (from the "
                         "top), or (pad, payload)."),
     .tp_basicsize = sizeof(Landing),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_vectorcall_offset = offsetof(Landing, vectorcall),
-    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_as_number = &landing_number,
     .tp_new = landing_new,
     .tp_dealloc = landing_dealloc,
     .tp_getset = landing_getset,

@@ -336,3 +336,51 @@ def test_branch_under_grad() -> None:
         f(theirs).backward()
         torch.testing.assert_close(mine.grad, theirs.grad)
     assert graphs.count == 3
+
+
+# --- what is computed although Python might not -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda x, n: torch.linalg.inv(x).sum() > 0,
+        lambda x, n: torch.linalg.cholesky(x - 5).sum() > 0,
+        lambda x, n: torch.div(n, n - 9, rounding_mode="floor").sum() > 2,
+        lambda x, n: torch.pow(n, -1).sum() > 2,
+        lambda x, n: torch.quantile(x, n.float()) > 2,
+        lambda x, n: x[n, 0].sum() > 2,
+    ],
+)
+def test_a_second_condition_that_would_fail_is_not_computed(second) -> None:
+    def f(x, n):
+        x.add_(1)
+        if (x == 0).all() or second(x, n):
+            return torch.sin(x)
+        return torch.cos(x)
+
+    assert_same_calls(f, [(-torch.ones(3, 3), torch.tensor([9]))] * 2, sees="sin")
+
+
+def test_an_arm_of_a_loop_that_is_never_reached_does_not_count() -> None:
+    """Both arms are captured when one is reached; a marker, a break or a failure in the other shows only if it is."""
+
+    def f(x, limit):
+        for _ in range(4):
+            x = torch.sin(x)
+            if x.sum() > limit:
+                x = torch.tanh(x)
+                segue.skip_frame()
+            else:
+                x = torch.cos(x)
+            x = torch.sigmoid(x)
+        return x
+
+    def no_tanh(module, examples):
+        assert "tanh" not in module.code
+        return module.forward
+
+    compiled = segue.compile(f, backend=no_tanh)
+    assert torch.equal(compiled(HIGH, 100), f(HIGH, 100))
+    assert not compiled.compiler.log.of_kind("skip")
+    assert_same_calls(f, [(HIGH, 100), (HIGH, -100), (HIGH, 100)], sees="cos sigmoid")

@@ -1,6 +1,7 @@
 """A break several calls down: one segment leaves all the frames in between, the next runs on through their ends."""
 
 import contextlib
+import signal
 import sys
 import threading
 
@@ -361,6 +362,66 @@ FAILING = [
 @pytest.mark.parametrize("f", FAILING, ids=lambda f: f.__name__)
 def test_exceptions_and_their_tracebacks_are_eagers(f) -> None:
     assert_same(f, X, calls=3)
+
+
+def test_a_call_that_reaches_several_functions_in_turn() -> None:
+    """What only the interpreter can make is given back to it in the function that makes it."""
+
+    def makes_an_exception(x):
+        y = torch.sin(x)
+        for _ in range(3):
+            y = y * 2 + 1
+        error = ValueError("made")
+        error.detail = y
+        record(error)
+        return y
+
+    def short(x):
+        return torch.cos(x)
+
+    def f(x):
+        for callee in (makes_an_exception, short, makes_an_exception):
+            x = callee(x)
+        return x
+
+    assert_same(f, X, calls=3, sees="sin cos")
+
+
+def test_what_a_signal_handler_raises_is_raised_inside_the_frames_that_were_entered() -> None:
+    """After a segment has run nothing is served before the interpreter stands where the segment left off."""
+
+    class Interrupt(BaseException): ...
+
+    def handler(*_):
+        raise Interrupt
+
+    def innermost(y):
+        segue.graph_break()
+        return torch.sigmoid(y)
+
+    def between(y, counts):
+        try:
+            counts["entered"] += 1
+            return innermost(innermost(torch.exp(y)))
+        finally:
+            counts["left"] += 1
+
+    def forever(x, counts):
+        while True:
+            x = between(torch.sin(x), counts)
+
+    compiled = segue.compile(forever, backend="eager")
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for i in range(150):
+            counts = {"entered": 0, "left": 0}
+            with pytest.raises(Interrupt):
+                signal.setitimer(signal.ITIMER_REAL, 3 if i == 0 else 0.002 + i * 0.0000137)
+                compiled(X, counts)
+            assert counts["entered"] == counts["left"]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # --- markers, changes, threads --------------------------------------------------------------------

@@ -68,10 +68,10 @@ class Gate:
 
 @final
 class Crossing:
-    """What rewritten code calls before a gate's instruction: None (go on), or (pad, payload)."""
+    """What rewritten code asks before a gate's instruction, by `~`: None (go on), or (pad, payload)."""
 
     def __init__(self, gate: Gate, n_exits: int) -> None: ...
-    def __call__(self) -> tuple[int, Any] | None: ...
+    def __invert__(self) -> tuple[int, Any] | None: ...
     @property
     def gate(self) -> Gate | None: ...
     @property
@@ -79,10 +79,10 @@ class Crossing:
 
 @final
 class Landing:
-    """What rewritten code calls first: None (from the top), or (pad, payload)."""
+    """What rewritten code asks first, by `~`: None (from the top), or (pad, payload)."""
 
     def __init__(self, state: State) -> None: ...
-    def __call__(self) -> tuple[int, Any] | None: ...
+    def __invert__(self) -> tuple[int, Any] | None: ...
     @property
     def state(self) -> State | None: ...
 
@@ -117,7 +117,7 @@ class Segment:
 
 @final
 class Continuation:
-    """A call that is resumed in the middle: called once, from its caller's pad.
+    """A call that is resumed in the middle: once, by `~` in its caller's pad.
 
     Args:
         point: (state, exit, context or None, number of stack slots that the caller keeps below the call).
@@ -133,7 +133,7 @@ class Continuation:
         locals: tuple[Any, ...],
         stack: tuple[Any, ...],
     ) -> None: ...
-    def __call__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
 
 @final
 class Register:

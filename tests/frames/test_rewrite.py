@@ -38,6 +38,16 @@ class Leave:
         return answer
 
 
+class Asked:
+    """What a version asks by `~`: calls a function."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __invert__(self) -> Any:
+        return self.answer()
+
+
 def places(code: Code) -> list[int]:
     """Everywhere a gate may stand."""
     return [i for i in range(code.start, len(code)) if code.shapes[i] is not None]
@@ -51,7 +61,7 @@ def run(
 ) -> Callable[..., Any]:
     """The version of a function, called like the function."""
     code = Code.of(function.__code__)
-    version = build_version(code, gates, exits, landing)
+    version = build_version(code, {i: Asked(crossing) for i, crossing in gates.items()}, exits, Asked(landing))
     copy = types.FunctionType(version, function.__globals__, function.__name__, None, function.__closure__)
     signature = inspect.signature(function)
 
@@ -83,9 +93,8 @@ def test_a_version_that_is_never_left_is_the_function(case: Case) -> None:
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: case.name)
 def test_a_version_has_the_instructions_of_the_function(case: Case) -> None:
     code = Code.of(case.function.__code__)
-    version = Code(build_version(code, {}, [], go_on))
-    skipped = version.start + 5  # PUSH_NULL, LOAD_CONST, CALL, JUMP_IF_TRUE_OR_POP less PRECALL
-    skipped -= 1
+    version = Code(build_version(code, {}, [], Asked(go_on)))
+    skipped = version.start + 3  # LOAD_CONST, UNARY_INVERT, JUMP_IF_TRUE_OR_POP
     shift = skipped - code.start
     for ours in code.instructions[code.start :]:
         theirs = version.instructions[ours.index + shift]
@@ -103,21 +112,21 @@ def test_all_arguments_are_positional() -> None:
     def many(a: int, /, b: int, *args: int, key: int = 3, **more: int) -> object:
         return a, b, args, key, more
 
-    version = build_version(Code.of(many.__code__), {}, [], go_on)
+    version = build_version(Code.of(many.__code__), {}, [], Asked(go_on))
     function = types.FunctionType(version, {})
     assert function(1, 2, 3, (4,), {"x": 5}) == many(1, 2, 4, key=3, x=5)
     assert str(inspect.signature(function)) == "(a, b, key, args, more)"
     assert run(many)(1, 2, 4, x=5) == many(1, 2, 4, x=5)
 
 
-def test_the_landing_is_called_once_with_the_cells_made() -> None:
+def test_the_landing_is_asked_once_with_the_cells_made() -> None:
     def outer(x: int) -> Callable[[], int]:
         return lambda: x
 
     seen = []
 
     def landing() -> None:
-        seen.append(dict(sys._getframe(1).f_locals))
+        seen.append(dict(sys._getframe(2).f_locals))
 
     assert run(outer, landing=landing)(3)() == 3
     assert seen == [{"x": 3}]

@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch import fx
 
 from segue.capture.breaks import GraphBreak, Raised, Speculated
+from segue.capture.calls import name_of
 from segue.capture.opcodes import HANDLERS
 from segue.capture.values.base import Value
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
+    from segue.capture.graph import Attempt
     from segue.capture.tracer import Tracer
     from segue.frames.code import Instruction
 
@@ -29,6 +32,23 @@ _SIMPLE = frozenset(
     """.split()
 )
 """Instructions of a condition that is an expression on values at hand."""
+
+_TOTAL = frozenset(
+    """
+    abs absolute neg negative sign floor ceil round trunc sqrt rsqrt square exp expm1 log log1p log2 log10 sin cos tan
+    sinh cosh tanh asin acos atan atan2 erf sigmoid relu gelu silu elu softplus softmax log_softmax clamp clip
+    add sub mul true_divide truediv maximum minimum fmax fmin where nan_to_num
+    eq ne lt le gt ge isnan isinf isfinite isposinf isneginf isreal isclose signbit
+    and_ or_ xor inv invert logical_and logical_or logical_xor logical_not
+    bitwise_and bitwise_or bitwise_xor bitwise_not
+    any all sum mean prod max min amax amin aminmax argmax argmin var std norm linalg_norm linalg_vector_norm nansum
+    nanmean count_nonzero cumsum dist dot matmul mm bmm mv
+    size shape numel dim reshape view flatten squeeze unsqueeze permute transpose t expand contiguous narrow select
+    diagonal stack cat detach clone to float double half bfloat16 int long bool type_as ones_like zeros_like full_like
+    zeros ones full tensor arange
+    """.split()
+)
+"""Operations that succeed on all data if shapes and dtypes fit, and do nothing but compute."""
 
 
 def join(tr: Tracer, frame: Frame, i: Instruction) -> int | None:
@@ -53,7 +73,7 @@ def join(tr: Tracer, frame: Frame, i: Instruction) -> int | None:
         if second is not None:
             other = tr.look(frame.stack[-1])
             if isinstance(other, TensorValue) and other.fake.numel() == 1:
-                if not attempt.has_effects():
+                if not attempt.has_effects() and _is_total(tr, attempt):
                     frame.stack[:] = [*stack[:-1], _combined(tr, condition, other, JUMPS[i.opname])]
                     return second.index
     except (GraphBreak, Raised, Speculated):
@@ -76,6 +96,21 @@ def _next_jump(tr: Tracer, frame: Frame, i: Instruction) -> Instruction | None:
         frame.current = j
         HANDLERS[j.opname](tr, frame, j)
     return None
+
+
+def _is_total(tr: Tracer, attempt: Attempt) -> bool:
+    """Whether what the attempt has added cannot fail: on some devices a failure cannot even be caught."""
+    added = [n for n in tr.graph.graph.nodes if n not in attempt.nodes and n.op != "placeholder"]
+    return all(map(_succeeds, added))
+
+
+def _succeeds(node: fx.Node) -> bool:
+    name = node.target if isinstance(node.target, str) else name_of(node.target)
+    last = name.rpartition(".")[2]
+    if last == "getitem":
+        return len(node.all_input_nodes) == 1
+    is_of_torch = isinstance(node.target, str) or name.startswith(("torch.", "_operator.", "Tensor.", "TensorBase."))
+    return is_of_torch and last in _TOTAL
 
 
 def _decides_both(i: Instruction, j: Instruction) -> bool:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 Place = tuple[int, ...]
 """An instruction of a captured frame: the calls by which the frame was reached, then the instruction's index.
 
-The calls are instruction indices, outermost first.  They begin with `-level` if the outermost frame is a caller of the
-one at the gate.
+A call is an instruction's index and the id of the code that was called, outermost first.  They begin with `-level` if
+the outermost frame is a caller of the one at the gate.
 """
 
 

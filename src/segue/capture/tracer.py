@@ -406,7 +406,7 @@ class Tracer(Departures):
         if is_direct and caller.resumable is not None and self._may_resume(caller, frame):
             assert caller.current is not None
             frame.caller = caller
-            self.make_resumable(frame, caller.resumable.place(caller.current))
+            self.make_resumable(frame, (*caller.resumable.place(caller.current), id(frame.code)))
         return frame.run(self)
 
     # --- exceptions of the program ----------------------------------------------------------------

@@ -163,7 +163,9 @@ class Compiler:
         locals: tuple[Any, ...],
         stack: tuple[Any, ...],
         live_callers: Sequence[LiveCaller],
+        ahead: bool = False,
     ) -> _core.Segment | None:
+        """Capture a segment; one that is made ahead of its time is kept only if it does not break."""
         history = state.history(gate)
         if self._is_exhausted(state, gate, history, locals):
             return None
@@ -185,12 +187,13 @@ class Compiler:
                 callers=callers,
             )
         )
+        site = captured.exit.site if captured.exit is not None else None
+        if ahead and site is not None:
+            return None
         self._report(state, gate, history, captured)
-        if captured.exit is not None and captured.exit.site is not None:
-            site = captured.exit.site
-            if site.kind == "skip-frame" and len(site.frames) == 1:
-                self._skip(state)
-                return None
+        if site is not None and site.kind == "skip-frame" and len(site.frames) == 1:
+            self._skip(state)
+            return None
         history.facts.update(captured.guarded_facts)
         segment = self._segments.build(state, gate, captured, token)
         gate.segments = [*gate.segments, segment]
@@ -210,13 +213,21 @@ class Compiler:
         locals: tuple[Any, ...],
         stack: tuple[Any, ...],
     ) -> None:
-        """In a loop, the arm of a branch that is not taken now will be soon: the state before both is the same."""
+        """In a loop, the arm of a branch that is not taken now will be soon: the state before both is the same.
+
+        It may also never be, so what goes wrong with it now has not gone wrong: it will, or not, when it is reached.
+        """
         other = state.gates.get(state.arms.pop(gate.index, -1))
         if gate is state.entry or gate.context is not None or other is None:
             return
         state.arms.pop(other.index, None)
-        if not other.segments and other.depth == gate.depth:
-            self._add_segment(state, other, function, locals, stack, ())
+        if other.segments or other.depth != gate.depth:
+            return
+        try:
+            self._add_segment(state, other, function, locals, stack, (), ahead=True)
+        except Exception as e:
+            if _is_the_users(e):
+                raise
 
     def state_of(self, code: types.CodeType) -> FunctionUnderWay:
         """The state of a function, made if there is none yet."""

@@ -2,17 +2,21 @@
 
 The layout of a version:
 
-    prologue        COPY_FREE_VARS, MAKE_CELL, RESUME, unchanged
-    landing         call it; a tuple goes to the ladder at depth 0
+    prologue        COPY_FREE_VARS, MAKE_CELL, RESUME
+    landing         ask it; a tuple goes to the ladder at depth 0
     body            the instructions; before the instruction of a gate, in the same exception range:
-                    call the crossing; a tuple goes to the ladder at the gate's stack depth
+                    ask the crossing; a tuple goes to the ladder at the gate's stack depth
     ladder          drops the stack slots below the tuple, one step per slot     (from here on
     switch          unpacks the tuple and selects by its pad number               outside every
     pads            put the exit's stack in place and jump to its instruction     exception range)
 
-An exit inside a call has a pad that makes the call once more, of a continuation, in the exception
-range and at the line of the original call. What it returns is the call's result; TRANSFER is passed
-on, for a caller further out.
+An exit inside a call has a pad that goes on with a continuation, in the exception range and at the
+line of the original call. What it gives is the call's result; TRANSFER is passed on, for a caller
+further out.
+
+Landings, crossings and continuations are asked by UNARY_INVERT, and RESUME has an argument by which
+it serves no signals: what a signal handler raises after a segment has run must be raised where the
+segment left off, and CALL, RESUME and jumps back would raise it on the way there.
 
 A value of lasti on the stack of an exception handler is passed on as it is, although it counts the
 code units of the version that raised. Versions only grow, so it stays a valid offset, and CPython
@@ -87,10 +91,10 @@ def build_version(code: Code, gates: Mapping[int, object], exits: Sequence[Exit]
 
     Args:
         code: the code of a function or generator function, not of a coroutine.
-        gates: the crossing of each gate, by instruction index; callables without arguments that
-            return None (go on) or a tuple `(pad, payload)`.
+        gates: the crossing of each gate, by instruction index; its `__invert__` returns None (go on)
+            or a tuple `(pad, payload)`.
         exits: one pad is made for each, numbered in this order.
-        landing: called like a crossing, at the top.
+        landing: asked like a crossing, at the top.
 
     Returns:
         A code object that takes all `code.n_args` argument slots positionally.
@@ -109,10 +113,11 @@ def build_version(code: Code, gates: Mapping[int, object], exits: Sequence[Exit]
     return _Rewriter(code, gates, exits).build(landing)
 
 
-_CALL_OVERHEAD = 2  # stack slots that calling a landing or a crossing takes: NULL and the callable
+_ASKING_DEPTH = 1  # stack slots that asking a landing or a crossing takes
 _CONTINUATION_DEPTH = 3  # the result of a continuation, the result again, TRANSFER
 _SWITCH_DEPTH = 4  # payload, pad number, pad number again, a number to compare with
 _LESS = 0  # COMPARE_OP's argument for <
+_RESUME_UNDISTURBED = 2  # RESUME's argument with which it serves no signals
 
 
 class _At(TypedDict):
@@ -140,14 +145,14 @@ class _Rewriter:
 
     def build(self, landing: object) -> CodeType:
         for instruction in self.code.instructions[: self.code.start]:
-            self._instruction(instruction)
-        self._leave_if_asked(landing, 0, self.nowhere, None)
+            self._prologue(instruction)
+        self._leave_if_told(landing, 0, self.nowhere, None)
         for instruction in self.code.instructions[self.code.start :]:
             index = instruction.index
             self.assembler.place(index)
             if index in self.gates:
                 crossing, depth = self.gates[index], self._depth(index)
-                self._leave_if_asked(crossing, depth, instruction.position, instruction.handler)
+                self._leave_if_told(crossing, depth, instruction.position, instruction.handler)
             self.assembler.place(self._past(index))
             self._instruction(instruction)
         self._ladder()
@@ -172,21 +177,19 @@ class _Rewriter:
     def _stack_size(self) -> int:
         code = self.code
         if code.is_generator:
-            return max(code.stack_size + _CALL_OVERHEAD, _SWITCH_DEPTH)
+            return max(code.stack_size + _ASKING_DEPTH, _SWITCH_DEPTH)
         inside = [len(e.shape(code)) + _CONTINUATION_DEPTH for e in self.exits if e.where == "call"]
         deepest = max((*(len(e.shape(code)) for e in self.exits), *inside), default=0)
-        return max(code.stack_size, self.deepest + _CALL_OVERHEAD, deepest, _SWITCH_DEPTH)
+        return max(code.stack_size, self.deepest + _ASKING_DEPTH, deepest, _SWITCH_DEPTH)
 
     # --- parts of the layout --------------------------------------------------------------------
 
-    def _leave_if_asked(self, callee: object, depth: int, position: Position, handler: Handler | None) -> None:
-        """Call a landing or crossing; on a tuple, go to the ladder with it on top of the stack."""
+    def _leave_if_told(self, asked: object, depth: int, position: Position, handler: Handler | None) -> None:
+        """Ask a landing or crossing; on a tuple, go to the ladder with it on top of the stack."""
         where: _At = {"position": position, "handler": handler}
         emit = self.assembler.emit
-        emit("PUSH_NULL", **where)
-        emit("LOAD_CONST", self._const(callee), **where)
-        emit("PRECALL", 0, **where)
-        emit("CALL", 0, **where)
+        emit("LOAD_CONST", self._const(asked), **where)
+        emit("UNARY_INVERT", **where)
         emit("JUMP_IF_TRUE_OR_POP", target=self.first_rung + depth, **where)
 
     def _ladder(self) -> None:
@@ -230,20 +233,19 @@ class _Rewriter:
             if not has_value:
                 self._null(len(shape) - place)
         if exit.where == "call":
-            self._call_again(exit.index)
+            self._go_on_inside(exit.index)
             return
         target = exit.index if exit.where == "gate" else self._past(exit.index)
         # Nothing may be raised here, outside the exception ranges: no interrupt is served.
         self._emit("JUMP_BACKWARD_NO_INTERRUPT", target=target)
 
-    def _call_again(self, index: int) -> None:
-        """Make the call of instruction `index`, of the continuation on top of the stack."""
+    def _go_on_inside(self, index: int) -> None:
+        """Go on inside the call of instruction `index`, with the continuation on top of the stack."""
         instruction = self.code.instructions[index]
         where: _At = {"position": instruction.position, "handler": instruction.handler}
         passed_on = self.next_label
         self.next_label += 1
-        for opname, arg in (("PUSH_NULL", 0), ("SWAP", 2), ("PRECALL", 0), ("CALL", 0)):
-            self.assembler.emit(opname, arg, **where)
+        self.assembler.emit("UNARY_INVERT", **where)
         self._emit("COPY", 1)
         self._emit("LOAD_CONST", self._const(_core.TRANSFER))
         self._emit("IS_OP", 0)
@@ -262,6 +264,13 @@ class _Rewriter:
             self._emit("SWAP", from_top)
 
     # --- instructions ---------------------------------------------------------------------------
+
+    def _prologue(self, instruction: Instruction) -> None:
+        if instruction.opname == "RESUME" and not self.code.is_generator:
+            where: _At = {"position": instruction.position, "handler": instruction.handler}
+            self.assembler.emit("RESUME", _RESUME_UNDISTURBED, **where)
+        else:
+            self._instruction(instruction)
 
     def _instruction(self, instruction: Instruction) -> None:
         """Emit an instruction of the normal form in CPython's own encoding."""
