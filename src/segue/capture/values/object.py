@@ -147,6 +147,7 @@ class ExceptionValue(ObjectValue):
         self.args = args
         self.origin: Place | None = None
         self.chain: dict[str, Value] = {}
+        self.is_raised = False
         self.members: Value | None = None
         """The exceptions in an exception group, as a tuple."""
         self.raised_as: object = object()
@@ -157,7 +158,8 @@ class ExceptionValue(ObjectValue):
 
     def was_raised(self, tr: Tracer, handled: Value) -> None:
         """A `raise` of this exception, while another is handled."""
-        self.raised_as = object()
+        self.raised_as, self.is_raised = object(), True
+        self.chain.pop("__traceback__", None)
         if self.source is not None or handled is self or not isinstance(handled, ExceptionValue):
             return
         inner: Value = handled
@@ -184,7 +186,7 @@ class ExceptionValue(ObjectValue):
         if name == "__suppress_context__":
             return tr.constant("__cause__" in self.chain)
         if name == "__traceback__":
-            return tr.constant(None) if self.origin is None else tr.traceback_of(self)
+            return tr.traceback_of(self) if self.is_raised else tr.constant(None)
         if name == "exceptions" and self.members is not None:
             return self.members
         if (name, True) in ((f, issubclass(self.cls, c)) for f, c in _FIRST_ARGUMENTS):
@@ -208,7 +210,7 @@ class ExceptionValue(ObjectValue):
             self.chain.pop("__suppress_context__", None)
 
     def rebuild(self, to: Rebuilder) -> int:
-        if self.origin is not None:  # raised during capture: only a raise by the interpreter gives it its traceback
+        if self.is_raised:  # during capture: only a raise by the interpreter gives it its traceback
             to.impossible(self)
         if self.source is not None:
             return to.program.fetch(self.source)
