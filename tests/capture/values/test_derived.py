@@ -85,7 +85,7 @@ class Output(OrderedDict):
         return dict(self.items())[key] if isinstance(key, str) else self.to_tuple()[key]
 
     def __setattr__(self, name, value):
-        if name in self.keys() and value is not None:  # noqa: SIM118
+        if name in self.keys() and value is not None:
             super().__setitem__(name, value)
         super().__setattr__(name, value)
 
@@ -94,7 +94,7 @@ class Output(OrderedDict):
         super().__setattr__(key, value)
 
     def to_tuple(self):
-        return tuple(self[k] for k in self.keys())  # noqa: SIM118
+        return tuple(self[k] for k in self.keys())
 
 
 class Grouped(defaultdict):
@@ -174,7 +174,7 @@ def overridden_operators(x):
     made = Doubling()
     made.append(x)
     made.append(x + 1)
-    return made, made[0], len(made), made.n_appended, list(made), bool(made), [i for i in made]
+    return made, made[0], len(made), made.n_appended, list(made), bool(made), [i for i in made if i is not None]
 
 
 def list_methods(x):
@@ -218,7 +218,7 @@ def ordered(x):
     made["b"] = x + 1
     made.update(c=2)
     made.move_to_end("a")
-    return made, made.last, list(made), list(made.values())[0], made.pop("b")
+    return made, made.last, list(made), next(iter(made.values())), made.pop("b")
 
 
 def dataclass_of_entries(x):
