@@ -1,6 +1,6 @@
 """Classes: attributes, descriptors, metaclasses."""
 
-from tests.support.construct import area
+from tests.support.construct import NEW_CLASS, area
 from tests.support.inheritance import Base, Left, Right
 
 construct = area("Classes")
@@ -207,7 +207,7 @@ def descriptor_of_class(x):
     return x + 1, type(Described.scale).__name__
 
 
-@construct("`__set_name__` in a class made in the function")
+@construct("`__set_name__` in a class made in the function", breaks=NEW_CLASS)
 def set_name(x):
     class Local:
         scale = Positive()
@@ -249,7 +249,7 @@ def metaclass(x):
     return x * thing.scale, thing.ready, len(Registered), Registered.describe(), Registered.options["kind"]
 
 
-@construct("metaclass: a class made in the function")
+@construct("metaclass: a class made in the function", breaks=NEW_CLASS)
 def metaclass_in_function(x):
     class Local(metaclass=Registry, kind="local"):
         pass
@@ -338,7 +338,7 @@ def finaliser(x):
     return y, notes
 
 
-@construct("a class body with code in the function")
+@construct("a class body with code in the function", breaks=NEW_CLASS)
 def class_body(x):
     scale = 3
 
@@ -354,7 +354,7 @@ def class_body(x):
     return Local().run(x)
 
 
-@construct("`type(name, bases, namespace)`")
+@construct("`type(name, bases, namespace)`", breaks=NEW_CLASS)
 def type_call(x):
     made = type("Made", (Base,), {"run": lambda self, x: x * 9})
     return made().run(x), made.__name__

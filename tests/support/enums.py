@@ -2,7 +2,7 @@
 
 import enum
 
-from tests.support.construct import area
+from tests.support.construct import NEW_CLASS, area
 
 construct = area("Enumerations")
 
@@ -156,7 +156,7 @@ def functional(x):
     return x * Color.BLUE.value
 
 
-@construct("an enumeration made in the function")
+@construct("an enumeration made in the function", breaks=NEW_CLASS)
 def in_function(x):
     class Local(enum.Enum):
         A = 1

@@ -7,6 +7,8 @@ from tests.support.construct import area
 
 construct = area("functools and operator")
 
+CACHE = "the cache is asked at its point in the order of effects, and what it holds is not known before"
+
 
 class Model:
     def __init__(self):
@@ -112,7 +114,7 @@ def lru_cache(x):
     return x * table(4) + table(4)
 
 
-@construct("`lru_cache`: `cache_info`, `cache_clear`, `__wrapped__`")
+@construct("`lru_cache`: `cache_info`, `cache_clear`, `__wrapped__`", breaks=CACHE)
 def lru_cache_info(x):
     table.cache_clear()
     table(3)
@@ -120,17 +122,17 @@ def lru_cache_info(x):
     return x + table.cache_info().hits, table.__wrapped__(2)
 
 
-@construct("`lru_cache` on a function that makes tensors")
+@construct("`lru_cache` on a function that makes tensors", breaks=CACHE)
 def cached_tensor(x):
     return x * mask(4)
 
 
-@construct("`lru_cache` on a method")
+@construct("`lru_cache` on a method", breaks=CACHE)
 def cached_method(x):
     return x * Model().cached(4)
 
 
-@construct("`lru_cache` made in the function")
+@construct("`lru_cache` made in the function", breaks=CACHE)
 def cached_in_function(x):
     calls = []
 

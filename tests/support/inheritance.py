@@ -4,7 +4,7 @@ import abc
 
 import torch
 
-from tests.support.construct import area
+from tests.support.construct import NEW_CLASS, area
 
 construct = area("Classes: inheritance")
 
@@ -115,7 +115,7 @@ def init_subclass(x):
     return Plugin.known["sine"]()(x) + len(SinePlugin.key)
 
 
-@construct("`__init_subclass__` of a class made in the function")
+@construct("`__init_subclass__` of a class made in the function", breaks=NEW_CLASS)
 def init_subclass_in_function(x):
     class Cosine(Plugin, key="cosine"):
         def __call__(self, x):
@@ -142,7 +142,10 @@ class Adopting(abc.ABC):
     pass
 
 
-@construct("`ABC.register` and virtual subclasses")
+@construct(
+    "`ABC.register` and virtual subclasses",
+    breaks="registering empties the caches of all abstract classes of the process",
+)
 def virtual_subclass(x):
     Adopting.register(int)
     return x + 1 if isinstance(3, Adopting) and not isinstance("", Adopting) else x

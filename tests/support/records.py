@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from tests.support.construct import area
+from tests.support.construct import NEW_CLASS, area
 
 construct = area("Data classes")
 
@@ -181,7 +181,7 @@ def class_var(x):
     return x + len(Config.kind) + Config.scale
 
 
-@construct("`@dataclass` applied in the function")
+@construct("`@dataclass` applied in the function", breaks=NEW_CLASS)
 def in_function(x):
     @dataclass
     class Local:
@@ -190,7 +190,7 @@ def in_function(x):
     return x * Local().scale
 
 
-@construct("`make_dataclass`")
+@construct("`make_dataclass`", breaks=NEW_CLASS)
 def make_dataclass(x):
     Local = dataclasses.make_dataclass("Local", [("scale", int)])
     return x * Local(4).scale

@@ -23,9 +23,11 @@ from typing import Any, Generic, Literal, Optional, Protocol, TypedDict, TypeVar
 
 import torch
 
-from tests.support.construct import area
+from tests.support.construct import NEW_CLASS, area
 
 construct = area("Standard library")
+
+DRAWN = "a number is drawn at its point in the order of effects, and what it is is not known before"
 
 T = TypeVar("T")
 
@@ -95,7 +97,10 @@ def math_on_sizes(x):
     return x / math.sqrt(x.shape[-1]) + math.ceil(x.shape[0] / 3)
 
 
-@construct("`cmath`, `fractions`, `decimal`, `statistics`, `numbers`")
+@construct(
+    "`cmath`, `fractions`, `decimal`, `statistics`, `numbers`",
+    breaks="arithmetic of decimals sets flags of the thread's context",
+)
 def other_numbers(x):
     import cmath
 
@@ -284,12 +289,12 @@ def bisection(x):
     return x * bisect.bisect_left(items, 3) + bisect.bisect(items, 5), items
 
 
-@construct("`random` of Python")
+@construct("`random` of Python", breaks=DRAWN)
 def random_(x):
     return x * random.random() + random.randint(1, 5)
 
 
-@construct("`random` of Python, a condition on it")
+@construct("`random` of Python, a condition on it", breaks=DRAWN)
 def random_branch(x):
     if random.random() < 2.0:
         x = x + 1
@@ -326,7 +331,7 @@ def thread_local(x, local):
     return x * local.scale + (threading.get_ident() == threading.get_ident())
 
 
-@construct("an abstract class and its subclass made in the function")
+@construct("an abstract class and its subclass made in the function", breaks=NEW_CLASS)
 def abstract_in_function(x):
     class Local(abc.ABC):
         @abc.abstractmethod
@@ -361,7 +366,7 @@ def binary(x):
     return x + struct.calcsize("if"), base64.b64encode(b"a"), hashlib.md5(b"a").hexdigest()
 
 
-@construct("`pickle` of plain values")
+@construct("`pickle` of plain values", breaks="unpickling runs whatever the bytes say")
 def pickled(x):
     import pickle
 
