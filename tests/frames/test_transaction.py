@@ -1,11 +1,13 @@
 """A graph that raises leaves nothing behind, and the error comes from the user's line."""
 
+import copy
 import traceback
 
 import pytest
 import torch
 
 import segue
+from tests.backends_for_tests import Graphs
 
 
 def test_the_error_has_the_users_line():
@@ -67,3 +69,57 @@ def test_a_graph_that_raises_is_reported():
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
     (event,) = compiled.compiler.log.of_kind("failure")
     assert "the kernel is broken" in event.reason
+
+
+def test_small_tensors_are_put_back():
+    """Running statistics: what comes before and after an operation that can fail is one graph."""
+
+    def embed(x, index, norm, table):
+        y = norm(x)
+        try:
+            return table[index] + y
+        except IndexError:
+            return y * 0
+
+    norm, table, graphs = torch.nn.BatchNorm1d(4), torch.randn(5, 4), Graphs()
+    plain = copy.deepcopy(norm)
+    compiled = segue.compile(embed, backend=graphs)
+    for number in (1, 2, 7, 3, 9):
+        x, index = torch.randn(3, 4), torch.tensor([number] * 3)
+        torch.testing.assert_close(compiled(x, index, norm, table), embed(x, index, plain, table))
+        torch.testing.assert_close(norm.state_dict(), plain.state_dict())
+        if number == 2:
+            assert (graphs.count, graphs.runs) == (1, 2)
+
+
+def test_running_statistics_alone_are_put_back():
+    def embed(x, index, mean, var, table):
+        y = torch.nn.functional.batch_norm(x, mean, var, training=True)
+        return y + table[index]
+
+    compiled, table = segue.compile(embed, backend="eager"), torch.randn(5, 4)
+    found, expected = ((torch.zeros(4), torch.ones(4)) for _ in range(2))
+    for number in (1, 7, 2):
+        x, index = torch.randn(3, 4), torch.tensor([number] * 3)
+        for function, statistics in ((compiled, found), (embed, expected)):
+            try:
+                function(x, index, *statistics, table)
+            except IndexError:
+                assert number == 7
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["large", "with gradients"])
+def test_what_cannot_be_put_back_begins_a_new_graph(kind):
+    def write(x, weight, index):
+        x.mul_(weight)
+        return x[index] * 2
+
+    weight = torch.tensor(2.0, requires_grad=kind == "with gradients")
+    size = 1 << 19 if kind == "large" else 3
+    seen = segue.explain(write, backend="eager")(torch.ones(size), weight, torch.tensor([1]))
+    assert [e.id for e in seen.breaks] == ["order"]
+    compiled, x = segue.compile(write, backend="eager"), torch.ones(size)
+    with pytest.raises(IndexError):
+        compiled(x, weight, torch.tensor([size]))
+    assert x.unique().tolist() == [2.0]

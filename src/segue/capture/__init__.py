@@ -128,6 +128,8 @@ class Captured:
     names: dict[int, str] = field(default_factory=dict)
     level: int = 0
     """Of the caller to whose exit or end the segment runs."""
+    saved: tuple[int, ...] = ()
+    """Of the graph's inputs, those that are put back if the graph fails."""
 
     def __str__(self) -> str:
         inside = "" if self.graph is None else str(self.graph.graph)
@@ -360,7 +362,7 @@ class _Attempt:
         return Captured(
             steps, module, tr.graph.examples, inputs, outputs, effects, program.n_registers, place,
             tr.graph.n_operations, tr.graph.mutates_inputs, tr.graph.sets_state, tr.graph.is_random, tr.guarded_facts,
-            program.names(), (tr.root.level or 0) if tr.root is not None else 0,
+            program.names(), (tr.root.level or 0) if tr.root is not None else 0, tr.graph.saved,
         )  # fmt: skip
 
 

@@ -132,7 +132,8 @@ KINDS: dict[str, BreakKind] = {
         BreakKind(
             "order",
             "{operation} can fail after a tensor of the program has been written",
-            "If it fails, what came before must have happened and what comes after must not: it begins a new graph.",
+            "If it fails, what came before must have happened and what comes after must not. Small tensors without "
+            "gradients are saved and put back; for others, it begins a new graph.",
             "Nothing is wrong; write to tensors after operations that can fail.",
         ),
         BreakKind(

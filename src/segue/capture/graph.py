@@ -28,6 +28,7 @@ from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, SliceValue, TupleValue
 from segue.capture.values.symbolic import SymbolicValue
 from segue.capture.values.tensor import TensorValue
+from segue.capture.writes import may_fail, node_may_fail, saved_sources, statistics, tensors_of
 
 if TYPE_CHECKING:
     from segue.capture.body import Body
@@ -61,19 +62,6 @@ RANDOM_OPERATIONS = frozenset(
 )
 """Operations that may take numbers from a random generator."""
 
-FALLIBLE_OPERATIONS = frozenset(
-    """
-    index_select gather take take_along_dim embedding embedding_bag scatter scatter_ scatter_add scatter_add_
-    scatter_reduce index_put index_put_ index_add index_add_ index_copy index_copy_ index_fill index_fill_ inv inverse
-    pinv solve solve_ex solve_triangular lstsq cholesky cholesky_ex cholesky_inverse cholesky_solve lu lu_factor
-    ldl_factor qr svd svdvals eig eigh eigvals eigvalsh det slogdet logdet matrix_rank matrix_power tensorinv
-    tensorsolve multinomial bernoulli one_hot nll_loss cross_entropy ctc_loss binary_cross_entropy gaussian_nll_loss
-    multilabel_margin_loss multi_margin_loss bincount histc repeat_interleave floordiv floor_divide mod remainder
-    ifloordiv imod fmod searchsorted unbind
-    """.split()
-)
-"""Operations that can fail on some data although shapes and dtypes fit."""
-
 CONSTANT_TYPES = (
     int, float, bool, str, bytes, complex, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout,
     torch.memory_format, torch.Size,
@@ -96,7 +84,7 @@ class Attempt:
         """Whether one of the operations may fail on some data, is random or writes to a tensor."""
         if self.builder.is_random or len(self.builder.written) != self.n_written or self.builder.sets_state:
             return True
-        return any(_node_may_fail(n) for n in self._added())
+        return any(node_may_fail(n) for n in self._added())
 
     def undo(self) -> None:
         """Take the operations back."""
@@ -121,6 +109,7 @@ class GraphBuilder:
         self.n_operations = 0
         self.written: set[TensorValue] = set()
         self.mutates_inputs = False
+        self._saved: set[Source] = set()
         self.is_random = False
         self.sets_state = False
         self._numbers: dict[Source, fx.Node] = {}
@@ -191,9 +180,9 @@ class GraphBuilder:
         kwargs, generator = self._without_generator(tr, kwargs)
         symbolic = name.rpartition(".")[2] in SCALAR_OPERATIONS
         fakes = [self._fake(tr, a, symbolic) for a in args], {k: self._fake(tr, v, symbolic) for k, v in kwargs.items()}
-        versions = [(v, v.fake._version) for v in _tensors(args, kwargs) if not v.fake.is_inference()]
+        versions = [(v, v.fake._version) for v in tensors_of(args, kwargs) if not v.fake.is_inference()]
         result = self._run_fake(tr, kind, target, name, *fakes)
-        if self.mutates_inputs and not tr.limits.fullgraph and _may_fail(name, args):
+        if self.mutates_inputs and may_fail(name, args) and not self._save_written() and not tr.limits.fullgraph:
             graph_break("order", operation=name)
         node = self.graph.create_node(
             kind,
@@ -204,6 +193,8 @@ class GraphBuilder:
         for value, version in versions:
             if value.fake._version != version:
                 self.note_write(value)
+        for value in statistics(tr, target, args, kwargs):
+            self.note_write(value)
         if name.rpartition(".")[2].rstrip("_") in RANDOM_OPERATIONS:
             self.is_random = True
         node.meta["example_value"] = result
@@ -269,6 +260,17 @@ class GraphBuilder:
             return  # what it wraps is noted where the transform is called
         if value.fake.untyped_storage()._cdata in self._input_storages:
             self.mutates_inputs = True
+
+    def _save_written(self) -> bool:
+        """Have each run save what it writes to, for the case that it fails; whether that is possible and cheap."""
+        sources = saved_sources(self.written, self.known_tensors())
+        self._saved.update(sources or ())
+        return sources is not None
+
+    @property
+    def saved(self) -> tuple[int, ...]:
+        """Which inputs a run saves, to put them back if it fails."""
+        return tuple(i for i, source in enumerate(self.inputs) if source in self._saved)
 
     def _run_fake(self, tr: Tracer, kind: str, target: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tr.enter_operation()
@@ -426,33 +428,6 @@ def _convert(
     if class_attribute(tr, value.python_type(tr), "__index__") is not MISSING:
         return tr.index_of(value)
     graph_break("unsupported-operation", operation="a tensor operation", types=value.python_type(tr).__name__)
-
-
-def _node_may_fail(node: fx.Node) -> bool:
-    name = node.target if isinstance(node.target, str) else name_of(node.target)
-    last = name.rpartition(".")[2]
-    if last == "getitem":
-        return isinstance(node.args[1], fx.Node)
-    is_of_torch = isinstance(node.target, str) or name.startswith(("torch.", "_operator.", "Tensor.", "TensorBase."))
-    return last == "setitem" or last in FALLIBLE_OPERATIONS or not is_of_torch
-
-
-def _may_fail(name: str, args: list[Value]) -> bool:
-    last = name.rpartition(".")[2]
-    if last in ("getitem", "setitem"):
-        return bool(_tensors(args[1:2], {}))
-    return last in FALLIBLE_OPERATIONS or name.startswith("torch.ops")
-
-
-def _tensors(args: list[Value], kwargs: dict[str, Value]) -> list[TensorValue]:
-    found = []
-    for value in (*args, *kwargs.values()):
-        inner = getattr(value, "looked", None) or value
-        if isinstance(inner, TensorValue):
-            found.append(inner)
-        elif isinstance(inner, (TupleValue, ListValue)):
-            found += _tensors(inner._items or [], {})
-    return found
 
 
 def _holds_tensor(result: Any) -> bool:

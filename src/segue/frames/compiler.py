@@ -313,7 +313,7 @@ class Compiler:
             raise BackendError(f"backend {name!r} failed to compile a graph: {type(e).__name__}: {e}") from e
         if not callable(compiled):
             raise BackendError(f"backend {self.backend!r} returned {compiled!r}, which cannot be called")
-        return transactional(compiled, captured.sets_state, captured.is_random, captured.mutates_inputs)
+        return transactional(compiled, captured.sets_state, captured.is_random, captured.mutates_inputs, captured.saved)
 
     def report_unstable(self, gate: _core.Gate, segment: _core.Segment, failed_step: int) -> None:
         """A segment's guards do not hold for the state that it was captured from: a defect of Segue."""
