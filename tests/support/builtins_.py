@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.support.construct import area
+from tests.support.construct import NEW_NAMES, area
 
 construct = area("Built-in functions")
 
@@ -110,7 +110,7 @@ def type_(x):
     return x + len(kind([1, 2])), type(3) is int, type(x).__name__, type(Thing()).__name__
 
 
-@construct("`vars`, `dir`", state=lambda: (Thing(),))
+@construct("`vars`, `dir`", breaks=NEW_NAMES, state=lambda: (Thing(),))
 def vars_dir(x, thing):
     thing.a = 1
     return x + vars(thing)["a"], "run" in dir(thing), sorted(vars(Thing))[-1]

@@ -1,6 +1,6 @@
 """Classes: attributes, descriptors, metaclasses."""
 
-from tests.support.construct import NEW_CLASS, area
+from tests.support.construct import NEW_CLASS, NEW_NAMES, area
 from tests.support.inheritance import Base, Left, Right
 
 construct = area("Classes")
@@ -367,7 +367,7 @@ def class_assigned(x):
     return thing.run(x)
 
 
-@construct("`vars`, `dir`, `__dict__` writes", state=lambda: (Fallback(),))
+@construct("`vars`, `dir`, `__dict__` writes", breaks=NEW_NAMES, state=lambda: (Fallback(),))
 def instance_dict(x, thing):
     thing.__dict__["more"] = 4
     return x * thing.more + vars(thing)["known"], "more" in thing.__dict__, "known" in dir(thing)

@@ -48,6 +48,7 @@ class Construct:
 
 CONSTRUCTS: list[Construct] = []
 
+NEW_NAMES = "the first call adds a name to those that are listed: two segments"
 NEW_CLASS = "each call makes a new class, with code of the program running in the class statement"
 """Why class statements break."""
 

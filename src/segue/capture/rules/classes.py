@@ -71,6 +71,21 @@ def _parameter(tr: Tracer, value: Value) -> Any:
     return value.concrete(tr)
 
 
+_TYPING_FORMS = ("_SpecialForm", "_LiteralSpecialForm", "_SpecialGenericAlias", "_CallableType", "_TupleType")
+
+
+@rule(*{vars(vars(typing)[name])["__getitem__"] for name in _TYPING_FORMS})
+def _typing_form(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    """`Literal["a"]`, `Optional[int]`, `List[int]`"""
+    form = tr.look(args[0])
+    if not isinstance(form.source, Pinned) and form.source is not None:
+        tr.program.check_is(form.source, form.real)
+    try:
+        return tr.pinned(form.real[_parameter(tr, args[1])])
+    except TypeError as e:
+        tr.raise_error(TypeError, *e.args)
+
+
 @rule(types.GenericAlias.__call__)
 def _call_alias(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.call(tr.look(args[0]).get_attribute(tr, "__origin__"), args[1:], kwargs)
