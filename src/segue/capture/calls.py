@@ -45,29 +45,37 @@ def call_function(tr: Tracer, function: FunctionValue, args: list[Value], kwargs
 
 def bind_arguments(tr: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
     """The values of all argument slots, as CPython binds them; raises the user's TypeError if they do not fit."""
+    bound = _bind(tr, function, args, kwargs)
+    if bound is None:
+        tr.raise_error(TypeError, _refusal(function, len(args), list(kwargs)))
+    return bound
+
+
+def _bind(tr: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> list[Value] | None:
     code = function.code
     n_positional, n_keyword = code.co_argcount, code.co_kwonlyargcount
-    names = code.co_varnames
     slots: list[Value | None] = [None] * (n_positional + n_keyword)
     n_given = min(len(args), n_positional)
     slots[:n_given] = args[:n_given]
     extra = args[n_positional:]
     if extra and not code.co_flags & inspect.CO_VARARGS:
-        _refuse(tr, function, f"takes {n_positional} positional arguments but {len(args)} were given")
+        return None
     rest: dict[str, Value] = {}
     for name, value in kwargs.items():
         try:
-            slot = names.index(name, code.co_posonlyargcount, n_positional + n_keyword)
+            slot = code.co_varnames.index(name, code.co_posonlyargcount, n_positional + n_keyword)
         except ValueError:
             rest[name] = value
             continue
         if slots[slot] is not None:
-            _refuse(tr, function, f"got multiple values for argument '{name}'")
+            return None
         slots[slot] = value
     if rest and not code.co_flags & inspect.CO_VARKEYWORDS:
-        _refuse(tr, function, f"got an unexpected keyword argument '{next(iter(rest))}'")
-    _fill_defaults(tr, function, slots)
+        return None
+    _fill_defaults(function, slots)
     bound = [s for s in slots if s is not None]
+    if len(bound) < len(slots):
+        return None
     if code.co_flags & inspect.CO_VARARGS:
         bound.append(TupleValue(list(extra)))
     if code.co_flags & inspect.CO_VARKEYWORDS:
@@ -75,24 +83,28 @@ def bind_arguments(tr: Tracer, function: FunctionValue, args: list[Value], kwarg
     return bound
 
 
-def _fill_defaults(tr: Tracer, function: FunctionValue, slots: list[Value | None]) -> None:
+def _fill_defaults(function: FunctionValue, slots: list[Value | None]) -> None:
     code = function.code
     first_default = code.co_argcount - len(function.defaults)
-    for i in range(code.co_argcount):
+    for i in range(first_default, code.co_argcount):
         if slots[i] is None:
-            if i < first_default:
-                _refuse(tr, function, f"missing a required positional argument: '{code.co_varnames[i]}'")
             slots[i] = function.defaults[i - first_default]
     for i in range(code.co_argcount, len(slots)):
         if slots[i] is None:
-            name = code.co_varnames[i]
-            if name not in function.keyword_defaults:
-                _refuse(tr, function, f"missing a required keyword-only argument: '{name}'")
-            slots[i] = function.keyword_defaults[name]
+            slots[i] = function.keyword_defaults.get(code.co_varnames[i])
 
 
-def _refuse(tr: Tracer, function: FunctionValue, what: str) -> None:
-    tr.raise_error(TypeError, f"{function.qualname}() {what}")
+def _refusal(function: FunctionValue, n_args: int, keywords: list[str]) -> str:
+    """CPython's words for arguments that do not fit: a function of the same signature is asked."""
+    cells = tuple(types.CellType() for _ in function.code.co_freevars)
+    asked = types.FunctionType(function.code, {}, function.name, (None,) * len(function.defaults), cells)
+    asked.__kwdefaults__ = dict.fromkeys(function.keyword_defaults)
+    asked.__qualname__ = function.qualname
+    try:
+        asked(*[None] * n_args, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return str(error)
+    raise AssertionError(f"the arguments fit {function.qualname}")
 
 
 def call_through_type(tr: Tracer, value: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
