@@ -192,11 +192,24 @@ class CaptureMode(FakeTensorMode):
         if isinstance(real, torch.nn.Parameter):
             fake._is_param = True
         if real.requires_grad:
-            fake.requires_grad_()
-            if not real.is_leaf:
-                with torch.enable_grad(), self:
-                    fake = fake.view_as(fake)
+            if real.is_leaf:
+                fake.requires_grad_()
+            else:
+                with torch.enable_grad():
+                    fake = _Computed.apply(fake, _LEAF)
         return fake
+
+
+_LEAF = torch.zeros((), requires_grad=True)
+
+
+class _Computed(torch.autograd.Function):
+    """Gives a tensor a history as if an operation had computed it: it may be written in place, unlike a leaf's view."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, leaf: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(tensor)
+        return tensor
 
 
 _SPECIAL_TAGS = frozenset({torch.Tag.inplace_view, torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})

@@ -387,6 +387,15 @@ _PLAIN_PARTS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 """How a member of an `IntEnum` or the like is a plain number or text, as PyTorch takes it."""
 
 
+_DTYPES: dict[type, torch.dtype] = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+}
+"""What PyTorch takes Python's types for, where it is given one as a dtype."""
+
+
 def _convert(
     tr: Tracer,
     value: Value,
@@ -421,6 +430,8 @@ def _convert(
         for kind, plain in _PLAIN_PARTS:
             if isinstance(value.real, kind):
                 return plain(value.concrete(tr))
+    if isinstance(value, Known) and isinstance(value.real, type) and value.real in _DTYPES:
+        return _DTYPES[value.concrete(tr)]
     if isinstance(value, Known) and isinstance(value.real, (*CONSTANT_TYPES, torch.finfo, type, range)):
         return value.concrete(tr)
     if value.real is not MISSING and issubclass(type(value.real), torch.Tensor):
