@@ -72,7 +72,7 @@ def _bind(tr: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[s
         slots[slot] = value
     if rest and not code.co_flags & inspect.CO_VARKEYWORDS:
         return None
-    _fill_defaults(function, slots)
+    _fill_defaults(tr, function, slots)
     bound = [s for s in slots if s is not None]
     if len(bound) < len(slots):
         return None
@@ -83,15 +83,17 @@ def _bind(tr: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[s
     return bound
 
 
-def _fill_defaults(function: FunctionValue, slots: list[Value | None]) -> None:
-    code = function.code
-    first_default = code.co_argcount - len(function.defaults)
-    for i in range(first_default, code.co_argcount):
+def _fill_defaults(tr: Tracer, function: FunctionValue, slots: list[Value | None]) -> None:
+    n_positional = function.code.co_argcount
+    if any(s is None for s in slots[:n_positional]):
+        defaults = function.positional_defaults(tr)
+        first_default = n_positional - len(defaults)
+        for i in range(first_default, n_positional):
+            if slots[i] is None:
+                slots[i] = defaults[i - first_default]
+    for i in range(n_positional, len(slots)):
         if slots[i] is None:
-            slots[i] = function.defaults[i - first_default]
-    for i in range(code.co_argcount, len(slots)):
-        if slots[i] is None:
-            slots[i] = function.keyword_defaults.get(code.co_varnames[i])
+            slots[i] = function.keyword_default(tr, function.code.co_varnames[i])
 
 
 def _refusal(function: FunctionValue, n_args: int, keywords: list[str]) -> str:

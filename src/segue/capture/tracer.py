@@ -133,6 +133,13 @@ class Tracer(Departures):
         """The value of an object of the program; nothing is guarded until it is looked at."""
         return Lazy(obj, source)
 
+    def bound(self, value: V) -> V:
+        """A value out of a place that may be empty at another call; guarded even if nobody looks at the value."""
+        if isinstance(value, Lazy):
+            assert value.source is not None
+            self.program.fetch(value.source)
+        return value
+
     def look(self, value: Value) -> Value:
         """What kind of value a lazy one is; guards its type."""
         if not isinstance(value, Lazy):

@@ -10,7 +10,7 @@ from segue.capture.breaks import graph_break
 from segue.capture.opcodes import opcode
 from segue.capture.values.base import MISSING, NULL, Value
 from segue.capture.values.function import CellValue
-from segue.guards.source import DictItem, Pinned, Stack
+from segue.guards.source import DictItem, Local, Pinned, Stack
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
@@ -30,7 +30,7 @@ def load_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     value = frame.slots[i.arg]
     if value is None:
         _unbound(tr, frame, i)
-    frame.push(value)
+    frame.push(tr.bound(value) if isinstance(value.source, Local) else value)
 
 
 @opcode("STORE_FAST")
@@ -43,9 +43,10 @@ def store_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
 @opcode("DELETE_FAST")
 def delete_fast(tr: Tracer, frame: Frame, i: Instruction) -> None:
     """( -- )"""
-    if frame.slots[i.arg] is None:
+    value = frame.slots[i.arg]
+    if value is None:
         _unbound(tr, frame, i)
-    _drop(tr, frame, frame.slots[i.arg])
+    _drop(tr, frame, tr.bound(value))
     frame.slots[i.arg] = None
 
 
@@ -87,7 +88,7 @@ def load_deref(tr: Tracer, frame: Frame, i: Instruction) -> None:
                 f"cannot access free variable '{i.argval}' where it is not associated with a value in enclosing scope",
             )
         _unbound(tr, frame, i)
-    frame.push(value)
+    frame.push(tr.bound(value))
 
 
 @opcode("STORE_DEREF")
@@ -102,6 +103,7 @@ def delete_deref(tr: Tracer, frame: Frame, i: Instruction) -> None:
     cell = _cell(frame, i)
     if cell.contents is None:
         _unbound(tr, frame, i)
+    tr.bound(cell.contents)
     cell.store(tr, None)
 
 
@@ -139,7 +141,7 @@ def find_global(tr: Tracer, frame: Frame, name: str) -> Value:
     builtin = vars(builtins).get(name, MISSING)
     if builtin is MISSING:
         tr.raise_error(NameError, f"name '{name}' is not defined")
-    return tr.wrap(builtin, DictItem(_BUILTINS, name))
+    return tr.bound(tr.wrap(builtin, DictItem(_BUILTINS, name)))
 
 
 @opcode("STORE_GLOBAL")

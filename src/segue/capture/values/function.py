@@ -130,6 +130,29 @@ class FunctionValue(Value):
             function,
         )
 
+    def positional_defaults(self, tr: Tracer) -> list[Value]:
+        """The defaults of the last positional parameters, guarded to be that many."""
+        if self.source is not None:
+            place = Attr(self.source, "__defaults__")
+            if self.real.__defaults__ is None:
+                tr.guard_value(place, None)
+            else:
+                tr.guard_length(place, len(self.defaults))
+        return self.defaults
+
+    def keyword_default(self, tr: Tracer, name: str) -> Value | None:
+        """The default of a keyword-only parameter; None, guarded, if it has none."""
+        found = self.keyword_defaults.get(name)
+        if found is not None:
+            return tr.bound(found)
+        if self.source is not None:
+            place = Attr(self.source, "__kwdefaults__")
+            if self.real.__kwdefaults__ is None:
+                tr.guard_value(place, None)
+            else:
+                tr.program.check("dict_absent", place, name)
+        return None
+
     def truth(self, tr: Tracer) -> bool:
         return True
 

@@ -105,7 +105,17 @@ class DictValue(ContainerValue):
                     tr.program.check("dict_absent", self.source, key)
                 return None
             entry = self.entries[key] = self._read(tr, key)
+            tr.bound(entry[1])
         return entry[1] if entry is not None else None
+
+    def _guard_presence(self, tr: Tracer, key: Any) -> None:
+        """Guard whether the program's own dict has a key that was written here without asking."""
+        if self.source is None or key not in self._written or key in self._deleted or isinstance(key, Value):
+            return
+        if dict.__contains__(self.real, key):
+            tr.bound(self._read(tr, key)[1])
+        else:
+            tr.program.check("dict_absent", self.source, key)
 
     def store(self, tr: Tracer, key: Any, key_value: Value, value: Value) -> None:
         """Write an entry by hash key."""
@@ -129,6 +139,7 @@ class DictValue(ContainerValue):
             return None
         tr.dropping(value)
         tr.mutated(self)
+        self._guard_presence(tr, key)
         self.entries.pop(key, None)
         self._written.pop(key, None)
         self._deleted[key] = None

@@ -195,7 +195,7 @@ class ListValue(SequenceValue):
             index = self._index(tr, key)
             if 0 <= index < list.__len__(self.real):
                 assert self.source is not None
-                return tr.wrap(list.__getitem__(self.real, index), Item(self.source, index))
+                return tr.bound(tr.wrap(list.__getitem__(self.real, index), Item(self.source, index)))
         return super().get_item(tr, key)
 
     def truth(self, tr: Tracer) -> bool:
