@@ -278,14 +278,14 @@ def test_a_break_under_fullgraph_has_no_side_effect() -> None:
     def f(x, notes):
         notes.append(1)
         x.add_(1)
-        print("never")
+        open("never")  # noqa: SIM115
         return torch.cos(x)
 
     x, notes = X.clone(), []
     for _ in range(2):
         with pytest.raises(segue.errors.GraphBreakError) as raised:
             segue.compile(f, fullgraph=True)(x, notes)
-        assert "print" in str(raised.value)
+        assert "open" in str(raised.value)
         assert f"line {f.__code__.co_firstlineno + 3}" in str(raised.value)
     assert notes == []
     assert x.equal(X)

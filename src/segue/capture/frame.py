@@ -142,8 +142,10 @@ class Frame:
         if handler is None:
             if self is tr.root:
                 tr.root_raised(self, instruction, raised)
+            raised.value.is_raised = True
             raise raised
         exception = raised.value
+        exception.is_raised = True
         if self.resumable is not None and exception.origin is None:
             exception.origin = self.resumable.place(instruction)
         tr.changed()

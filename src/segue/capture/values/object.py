@@ -71,7 +71,7 @@ class ObjectValue(Value):
             found = descriptor.__get__(self.real)
         except AttributeError:
             graph_break("unsupported-attribute", name=name, type=self.cls.__name__, verb="read")
-        self.slots[name] = tr.wrap(found, Slot(self.source, name, descriptor.__objclass__))
+        self.slots[name] = tr.bound(tr.wrap(found, Slot(self.source, name, descriptor.__objclass__)))
         return self.slots[name]
 
     def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
@@ -148,6 +148,7 @@ class ExceptionValue(ObjectValue):
         self.origin: Place | None = None
         self.chain: dict[str, Value] = {}
         self.is_raised = False
+        """Whether it has left the instruction that raised it: it has a traceback."""
         self.members: Value | None = None
         """The exceptions in an exception group, as a tuple."""
         self.raised_as: object = object()
@@ -158,7 +159,7 @@ class ExceptionValue(ObjectValue):
 
     def was_raised(self, tr: Tracer, handled: Value) -> None:
         """A `raise` of this exception, while another is handled."""
-        self.raised_as, self.is_raised = object(), True
+        self.raised_as = object()
         self.chain.pop("__traceback__", None)
         if self.source is not None or handled is self or not isinstance(handled, ExceptionValue):
             return
