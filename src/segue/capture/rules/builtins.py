@@ -46,14 +46,19 @@ def _sorted(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         items = list(given.entries.values())  # in whatever order they are, the result is the same
     else:
         items = tr.unpack(given)
-    return ListValue(sorted_items(tr, items, kwargs))
+    return ListValue(sorted_items(tr, items, sorting_keys(tr, items, kwargs), kwargs))
 
 
-def sorted_items(tr: Tracer, items: list[Value], kwargs: Kwargs) -> list[Value]:
-    """Items in sorted order; their keys must be constants."""
-    key, reverse = kwargs.get("key"), kwargs.get("reverse")
+def sorting_keys(tr: Tracer, items: list[Value], kwargs: Kwargs) -> list[Value]:
+    """What items are sorted by."""
+    key = kwargs.get("key")
     by = items if key is None or tr.look(key).real is None else [tr.call(key, [i], {}) for i in items]
-    keys = [tr.look(k) for k in by]
+    return [tr.look(k) for k in by]
+
+
+def sorted_items(tr: Tracer, items: list[Value], keys: list[Value], kwargs: Kwargs) -> list[Value]:
+    """Items in the order of their keys."""
+    reverse = kwargs.get("reverse")
     descending = reverse is not None and tr.truth(reverse)
     if not all(k.is_constant() or isinstance(k, SymbolicValue) for k in keys):
         return _sorted_by_comparing(tr, items, keys, descending)

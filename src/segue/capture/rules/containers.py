@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from segue.capture import operators
-from segue.capture.breaks import graph_break
+from segue.capture.breaks import Raised, graph_break
 from segue.capture.rules import Rule, inline, polyfills, rule
 from segue.capture.values.base import Value
 from segue.capture.values.mapping import DictValue, DictView, SetValue
@@ -118,10 +118,24 @@ def _reverse(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(list.sort)
 def _sort(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    from segue.capture.rules.builtins import sorted_items
+    from segue.capture.rules.builtins import sorted_items, sorting_keys
 
     target = _list(tr, args[0])
-    target.replace(tr, sorted_items(tr, list(target.items(tr)), kwargs))
+    items = target.take_out(tr)  # CPython does so while it sorts
+    left = target.items(tr)
+    try:
+        keys = sorting_keys(tr, list(items), kwargs)
+    except Raised:
+        target.replace(tr, items)
+        raise
+    try:
+        ordered = sorted_items(tr, items, keys, kwargs)
+    except Raised:
+        graph_break("opaque-call", function="list.sort() that fails half-way")
+    is_changed = bool(left) or target.items(tr) is not left
+    target.replace(tr, ordered)
+    if is_changed:
+        tr.raise_error(ValueError, "list modified during sort")
     return tr.constant(None)
 
 

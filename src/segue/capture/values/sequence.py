@@ -242,6 +242,13 @@ class ListValue(SequenceValue):
         tr.mutated(self)
         self._items = items
 
+    def take_out(self, tr: Tracer) -> list[Value]:
+        """The contents, which the list no longer has."""
+        items = self.items(tr)
+        tr.mutated(self)
+        self._items = []
+        return items
+
     def set_item(self, tr: Tracer, key: Value, value: Value) -> None:
         key = tr.look(key)
         if isinstance(key, SymbolicValue) and self.source is not None and not tr.limits.fullgraph:
