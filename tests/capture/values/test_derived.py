@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import types
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass
@@ -391,3 +392,38 @@ def test_no_code_of_the_class_runs_when_an_instance_is_rebuilt():
     compiled = segue.compile(function, backend="eager")
     assert type(compiled(tensor())) is Loud
     assert calls == []
+
+
+def copies(x):
+    tags, made, groups = Chained([1, 2]), Noting(a=x), defaultdict(list, {1: [2]})
+    tags.extra = [3]
+    deep = [copy.deepcopy(each) for each in (tags, groups, {1, 2}, OrderedDict(b=1))]
+    shallow = [copy.copy(each) for each in (tags, made, groups, {5})]
+    deep[0].extra.append(4)
+    return deep, shallow, tags, groups, x + 1
+
+
+def set_order(x):
+    names = set("one two three four five six".split())
+    more = names | {"seven"}
+    more.discard("one")
+    more.add("eight")
+    return list(names), list(more), list(names & more), list(names ^ more), [*more.copy()], x + 1
+
+
+@pytest.mark.parametrize("function", [copies, set_order], ids=lambda f: f.__name__)
+def test_copied_and_listed(function):
+    check(function, tensor)
+
+
+def test_order_of_a_set_that_grew_and_shrank():
+    def function(x):
+        numbers = set(range(100))
+        for number in range(1, 99):
+            numbers.discard(number)
+        numbers |= {64, 8}
+        more = set(numbers)
+        more.update({7: 1, 1000: 2})
+        return list(numbers), list(more), x + 1
+
+    check(function, tensor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from segue.capture.breaks import graph_break
 from segue.capture.calls import name_of
 from segue.capture.rules import rule
 from segue.capture.values.base import Value
+from segue.capture.values.known import is_stable
 from segue.capture.values.mapping import DictValue
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, TupleValue
@@ -202,10 +204,30 @@ def with_history(run: Callable[[], tuple[Any, ...]], operands: list[Any]) -> tup
         return run()
 
 
+def _sees_arguments_only(function: Any) -> bool:
+    """Whether a function plainly reads none of the program's objects but its arguments."""
+    if not isinstance(function, types.FunctionType) or function.__code__.co_freevars:
+        return False
+    names = {n for code in _codes(function.__code__) for n in code.co_names}
+    named = [function.__globals__[n] for n in names if n in function.__globals__]
+    return all(
+        is_stable(g) if isinstance(g, types.ModuleType) else str(getattr(g, "__module__", "")).startswith("torch")
+        for g in named
+    )
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of a function and of those defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
 def _as_node(tr: Tracer, cls: Any, forward: ForwardValue, operands: Args) -> Value:
     """A node that calls the program's own `apply`."""
     name = f"{name_of(cls)}.apply"
-    if tr.written:
+    if tr.written and not (_sees_arguments_only(cls.forward) and _sees_arguments_only(cls.setup_context)):
         graph_break("opaque-call", function=f"{name} after objects of the program were written")
     for operand in map(tr.look, operands):
         if isinstance(operand, (ListValue, DictValue)) and operand.source is not None:

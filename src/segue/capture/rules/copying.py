@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import copyreg
 from typing import TYPE_CHECKING
 
 import torch
 
-from segue.capture.attributes import class_attribute
+from segue.capture.attributes import bind, class_attribute
 from segue.capture.breaks import graph_break
-from segue.capture.rules import polyfills_copy, rule
+from segue.capture.rules import inline, polyfills_copy, rule
 from segue.capture.values.base import Value
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.tensor import TensorValue
@@ -24,8 +25,17 @@ Kwargs = dict[str, Value]
 @rule(object.__reduce_ex__)
 def _reduce_ex(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     value = tr.look(args[0])
+    cls = value.python_type(tr)
+    reduce = class_attribute(tr, cls, "__reduce__")
+    if reduce is not object.__reduce__:
+        return tr.call(bind(tr, reduce, value, cls, "__reduce__"), [], {})
     _refuse_native(tr, value)
     return tr.call(tr.pinned(polyfills_copy.reduce_ex), args, kwargs)
+
+
+inline(polyfills_copy.reduce_set, set.__reduce__, frozenset.__reduce__)
+inline(polyfills_copy.reduce_ordered, collections.OrderedDict.__reduce__)
+inline(polyfills_copy.reduce_defaulting, collections.defaultdict.__reduce__)
 
 
 @rule(object.__getstate__)

@@ -50,8 +50,8 @@ class DerivedValue(ObjectValue):
         return self.contents
 
     def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
-        if isinstance(self.contents, DictValue) and descriptor is vars(collections.defaultdict).get(name):
-            return self.contents.default_factory(tr)
+        if descriptor is vars(collections.defaultdict).get(name):
+            return self.contents.special_attribute(tr, descriptor, name)
         return super().special_attribute(tr, descriptor, name)
 
     def hash_key(self, tr: Tracer) -> Any:

@@ -187,6 +187,11 @@ class DictValue(ContainerValue):
             tr.raise_value(KeyError, [key])
         return tr.call(missing, [key], {})
 
+    def special_attribute(self, tr: Tracer, descriptor: Any, name: str) -> Value:
+        if descriptor is vars(collections.defaultdict).get(name):
+            return self.default_factory(tr)
+        return super().special_attribute(tr, descriptor, name)
+
     def default_factory(self, tr: Tracer) -> Value:
         """The factory of a defaultdict."""
         if self.factory is None:
