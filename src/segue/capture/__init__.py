@@ -19,6 +19,7 @@ from segue import _core
 from segue.capture import outputs
 from segue.capture.breaks import Restart
 from segue.capture.frame import Frame
+from segue.capture.interpreter import undisturbed
 from segue.capture.leaving import (
     GENERATOR_EXITS,
     BreakSite,
@@ -30,7 +31,6 @@ from segue.capture.leaving import (
     Suspension,
 )
 from segue.capture.rebuild import Rebuilder
-from segue.capture.interpreter import undisturbed
 from segue.capture.rules.torch_state import preserved
 from segue.capture.tracer import Tracer
 from segue.capture.values.base import NULL, Lazy, Value
@@ -357,7 +357,7 @@ class _Attempt:
     ) -> Captured:
         tr = self.tr
         program = tr.program
-        steps = [*_class_steps(tr), *program.steps, *(tr.last_checks if module is not None else [])]
+        steps = [*_class_steps(tr), *program.settled(), *(tr.last_checks if module is not None else [])]
         effects = [*program.effects, *(end or [])] if module is not None else []
         return Captured(
             steps, module, tr.graph.examples, inputs, outputs, effects, program.n_registers, place,

@@ -54,10 +54,10 @@ def realise(tr: Tracer, obj: Any, source: Source) -> Value:
     `isinstance` is not asked of the object: its class may answer by code of its own.
     """
     cls = type(obj)
-    if cls in PRIMITIVES or (cls not in MAKERS and issubclass(cls, _KNOWN)):
-        return Known(obj, source)
     if not isinstance(source, Pinned) and not issubclass(cls, torch.Tensor):
         tr.program.check("type_is", source, cls)
+    if cls in PRIMITIVES or (cls not in MAKERS and issubclass(cls, _KNOWN)):
+        return Known(obj, source)
     maker = MAKERS.get(cls)
     if maker is not None:
         made = maker(tr, obj, source)

@@ -33,6 +33,20 @@ class Program:
         checked = {step[1] for step in self.steps if step[0] in ("equals", "tensor", "type_is", "length", "is")}
         return {register: str(source) for source, register in self._fetched.items() if register in checked}
 
+    def settled(self) -> list[Step]:
+        """The steps before the graph; a comparison with a constant stands in for the check of the value's type."""
+        constants = {step[1]: step for step in self.steps if step[0] == "equals"}
+        early: set[int] = set()
+        settled: list[Step] = []
+        for step in self.steps:
+            name, register, *args = step
+            if name == "type_is" and register in constants and type(constants[register][2]) is args[0]:
+                early.add(register)
+                settled.append(constants[register])
+            elif name != "equals" or register not in early:
+                settled.append(step)
+        return settled
+
     def register(self) -> int:
         """A fresh register."""
         self.n_registers += 1
