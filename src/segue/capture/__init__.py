@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import types
@@ -82,7 +83,7 @@ class Request:
     stack: tuple[Any, ...]
     handled: BaseException | None = None
     limits: Limits = field(default_factory=Limits)
-    loops_of: Callable[[Code], LoopFacts] = lambda code: LoopFacts()
+    loops_of: Callable[[Code], LoopFacts] = field(default_factory=lambda: functools.cache(lambda code: LoopFacts()))
     symbolic: Callable[[Source, Any], bool] = lambda source, value: False
     can_resume: Callable[[types.CodeType, Any], bool] = lambda code, function: False
     callers: Sequence[Caller] = ()
