@@ -190,18 +190,26 @@ def _checks_plainly(cls: type) -> bool:
 def _by_abstract_base(tr: Tracer, cls: type, wanted: type) -> bool:
     """`ABCMeta.__subclasscheck__`, with the program's own hooks followed."""
     guard_registrations(tr)
+    registry, passed, refused, version = abc._get_dump(wanted)  # type: ignore[attr-defined]
+    if any(ref() is cls for ref in passed):
+        return True
+    if version == abc.get_cache_token() and any(ref() is cls for ref in refused):
+        return False
     hook = class_attribute(tr, wanted, "__subclasshook__")
     function = getattr(hook, "__func__", None)
     if isinstance(function, types.FunctionType):
         if function.__module__ in STANDARD_BASES:
             answer: Value = tr.constant(function(wanted, cls))
         else:
+            before = len(tr.written), len(tr.program.effects)
             answer = tr.look(tr.call(bind(tr, hook, None, wanted, "__subclasshook__"), [tr.constant(cls)], {}))
+            if before != (len(tr.written), len(tr.program.effects)):  # Python runs it once and keeps the answer
+                graph_break("opaque-call", function=f"{wanted.__name__}.__subclasshook__, which has effects")
         if not (isinstance(answer, Known) and answer.real is NotImplemented):
             return tr.truth(answer)
     if wanted in cls.__mro__:
         return True
-    registered = [ref() for ref in abc._get_dump(wanted)[0]]  # type: ignore[attr-defined]
+    registered = [ref() for ref in registry]
     below = [*(r for r in registered if r is not None), *wanted.__subclasses__()]
     return any(_is_subclass(tr, cls, each) for each in below)
 
