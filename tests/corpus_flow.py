@@ -733,3 +733,64 @@ def recursion(n):
 def deep_call_of_lambda(n):
     down = lambda k: 0 if k == 0 else 1 + down(k - 1)
     return down(n)
+
+
+# --- exception groups, generators that are resumed in other ways, iterators that come from outside ---
+
+
+@case(lambda: [([ValueError(1), KeyError("k")],), ([KeyError(2)],), ([ValueError(3)],)])
+def except_star(errors):
+    seen = []
+    try:
+        try:
+            raise ExceptionGroup("several", errors)
+        except* ValueError as group:
+            seen.append([record(repr(e)) for e in group.exceptions])
+    except ExceptionGroup as rest:
+        seen.append((rest.message, [repr(e) for e in rest.exceptions]))
+    return seen
+
+
+@case(lambda: [(3,), (0,)])
+def notes_and_texts(n):
+    try:
+        try:
+            raise AppError("first", n)
+        except AppError as error:
+            error.add_note(f"note {n}")
+            raise KeyError(str(error)) from error
+    except KeyError as error:
+        record(handled())
+        cause = error.__cause__
+        return str(error), repr(cause), cause.__notes__, error.__suppress_context__, cause is error.__context__
+
+
+@case(lambda: [([1, 2],), ([],)])
+def resumed_in_all_ways(items):
+    def echo():
+        got = None
+        while True:
+            try:
+                got = yield got
+            except ValueError as error:
+                got = record(str(error))
+            finally:
+                record("resumed")
+
+    def outer():
+        yield from echo()
+
+    generator = outer()
+    next(generator)
+    got = [generator.send(record(item)) for item in items]
+    got.append(generator.throw(ValueError("thrown")))
+    generator.close()
+    return got
+
+
+@case(lambda: [(iter([1, 2, 3]), zip([4, 5], "ab", strict=False)), (iter(()), enumerate("cd"))])
+def iterators_from_outside(numbers, pairs):
+    first = next(numbers, None)
+    pair = next(pairs)
+    record((first, pair))
+    return first, [*pairs], list(numbers)

@@ -372,7 +372,11 @@ def catch_warnings(x):
         return x + 1
 
 
-@construct("a lock as a manager", state=lambda: (__import__("threading").Lock(),))
+@construct(
+    "a lock as a manager",
+    state=lambda: (__import__("threading").Lock(),),
+    breaks="it is taken and released at its time, around what the interpreter and the graphs do in between",
+)
 def lock(x, lock):
     with lock:
         return x + 1

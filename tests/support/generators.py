@@ -117,7 +117,10 @@ def sent_through(x):
     return mean.send(x.cos())
 
 
-@construct("`throw` into a generator that handles it")
+@construct(
+    "`throw` into a generator that handles it",
+    breaks="the generator is dropped half-way, and its `finally` has an effect: it runs when Python closes it",
+)
 def thrown(x):
     notes = []
     generator = guarded(x, notes)
@@ -138,7 +141,10 @@ def thrown_out(x):
     return x + 1, notes
 
 
-@construct("`throw` through `yield from`")
+@construct(
+    "`throw` through `yield from`",
+    breaks="the generator is dropped half-way, and its `finally` has an effect: it runs when Python closes it",
+)
 def thrown_through(x):
     notes = []
 
@@ -441,7 +447,11 @@ def iterator_argument(x, numbers):
     return x + 1
 
 
-@construct("a generator object passed to the function", state=lambda: ((k for k in range(100)),))
+@construct(
+    "a generator object passed to the function",
+    state=lambda: ((k for k in range(100)),),
+    breaks="a generator's frame belongs to its object: the interpreter resumes it",
+)
 def generator_object_argument(x, numbers):
     next(numbers)
     return x * 2
