@@ -133,6 +133,7 @@ def _call_method(tr: Tracer, value: Value) -> Value | None:
 def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a callable that is known: the order of DESIGN.md's "Calls"."""
     from segue.capture.rules import find_rule
+    from segue.capture.rules.arity import fits
     from segue.capture.rules.caches import CACHE, call_cached
     from segue.capture.rules.wrappers import unwrap
 
@@ -140,6 +141,8 @@ def call_known(tr: Tracer, value: Known, args: list[Value], kwargs: dict[str, Va
     rule = find_rule(target)
     if rule is not None:
         tr.is_direct = False
+        if not fits(target, len(args), kwargs):
+            graph_break("opaque-call", function=f"{name_of(target)} with arguments that do not fit")
         return rule(tr, args, kwargs)
     if tr.is_tensor_operation(target):
         return tr.graph.call(tr, "call_function", target, args, kwargs)

@@ -127,6 +127,8 @@ def _type(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 @rule(super)
 def _super(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if args:
+        if len(args) < 2 or not isinstance(tr.look(args[0]).real, type):
+            graph_break("opaque-call", function="super() of something else than a class and an object")
         cls, instance = tr.look(args[0]).concrete(tr), tr.look(args[1])
     else:
         cls, instance = _implicit_super(tr)
@@ -150,9 +152,17 @@ def _implicit_super(tr: Tracer) -> tuple[Any, Value]:
     return tr.look(cell.contents).concrete(tr), tr.look(first)
 
 
+def _name(tr: Tracer, value: Value) -> str:
+    """The name of an attribute."""
+    value = tr.look(value)
+    if not issubclass(value.python_type(tr), str):
+        tr.raise_error(TypeError, f"attribute name must be string, not '{value.python_type(tr).__name__}'")
+    return str(value.concrete(tr))
+
+
 @rule(getattr)
 def _getattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    owner, name = tr.look(args[0]), tr.look(args[1]).concrete(tr)
+    owner, name = tr.look(args[0]), _name(tr, args[1])
     try:
         return owner.get_attribute(tr, name)
     except Raised as r:
@@ -163,7 +173,7 @@ def _getattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(hasattr)
 def _hasattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    owner, name = tr.look(args[0]), tr.look(args[1]).concrete(tr)
+    owner, name = tr.look(args[0]), _name(tr, args[1])
     try:
         owner.get_attribute(tr, name)
     except Raised as r:
@@ -175,13 +185,13 @@ def _hasattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 @rule(setattr)
 def _setattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    tr.look(args[0]).set_attribute(tr, tr.look(args[1]).concrete(tr), args[2])
+    tr.look(args[0]).set_attribute(tr, _name(tr, args[1]), args[2])
     return tr.constant(None)
 
 
 @rule(delattr)
 def _delattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    tr.look(args[0]).delete_attribute(tr, tr.look(args[1]).concrete(tr))
+    tr.look(args[0]).delete_attribute(tr, _name(tr, args[1]))
     return tr.constant(None)
 
 
@@ -288,7 +298,7 @@ def _reversed(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         return tr.call(own, [], {})
     if isinstance(given, DictValue):
         given = ListValue([k for k, _ in given.load(tr).values()])
-    if not isinstance(given, SequenceValue | Known | ObjectValue):
+    if not isinstance(given, SequenceValue | Known | ObjectValue) or special_method(tr, given, "__getitem__") is None:
         graph_break("opaque-call", function="reversed()")
     body = tr.call(tr.pinned(polyfills.reversed_), [given], {})
     return CombinedIterator(reversed, args, kwargs, body, born=tr.here)
@@ -354,7 +364,12 @@ def _nothing(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _vars(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not args:
         return tr.call(tr.constant(locals), [], {})
-    return tr.look(args[0]).get_attribute(tr, "__dict__")
+    try:
+        return tr.look(args[0]).get_attribute(tr, "__dict__")
+    except Raised as r:
+        if not issubclass(r.value.cls, AttributeError):
+            raise
+    tr.raise_error(TypeError, "vars() argument must have __dict__ attribute")
 
 
 @rule(hash)

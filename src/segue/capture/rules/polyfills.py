@@ -25,6 +25,8 @@ def all_(iterable: Any) -> bool:
 
 
 def sum_(iterable: Any, /, start: Any = 0) -> Any:
+    if isinstance(start, str):
+        raise TypeError("sum() can't sum strings [use ''.join(seq) instead]")
     total = start
     for item in iterable:
         total = total + item
@@ -329,6 +331,8 @@ def dict_fromkeys(cls: Any, iterable: Any, value: Any = None) -> Any:
 
 
 def set_issubset(self: Any, other: Any, /) -> bool:
+    if not isinstance(other, (set, frozenset)):
+        other = set(other)
     for item in self:
         if item not in other:
             return False
