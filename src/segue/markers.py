@@ -204,7 +204,11 @@ def assume_constant(target: Any) -> None:
 
 def has_constant_result(target: Any) -> bool:
     """Whether the user said that the function's result is constant."""
-    return id(target) in _constant or getattr(target, "_dynamo_marked_constant", False) is True
+    if id(target) in _constant:
+        return True
+    # other objects may answer by code of their own
+    is_function = isinstance(target, types.FunctionType | types.MethodType)
+    return is_function and getattr(target, "_dynamo_marked_constant", False) is True
 
 
 def constant_result(target: Any, args: list[Any]) -> Any:

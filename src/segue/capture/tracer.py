@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import io
+import math
 import types
 import weakref
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from segue.capture.graph import GraphBuilder
 from segue.capture.leaving import BreakSite, Limits, LoopFacts, Place
 from segue.capture.operations import is_tensor_operation
 from segue.capture.outputs import Output
-from segue.capture.values.base import MISSING, Lazy, Value
+from segue.capture.values.base import MISSING, Lazy, Value, last_serial
 from segue.capture.values.derived import DerivedValue
 from segue.capture.values.function import CellValue, FunctionValue
 from segue.capture.values.iterator import GeneratorValue
@@ -89,6 +90,8 @@ class Tracer(Departures):
         self.guarded_facts: dict[Source, Any] = {}
         self.classes: dict[type, dict[str, Any]] = {}
         self.class_writes: dict[type, ClassWrites] = {}
+        self.oldest_change: float = math.inf
+        """The least serial number of what was changed, since `without_effects` began."""
         self.last_checks: list[Step] = []
         """Checks that themselves leave traces: made after all others, and only if there is a graph to run."""
         self.written: dict[int, Value] = {}
@@ -259,10 +262,24 @@ class Tracer(Departures):
     def mutated(self, value: Value) -> None:
         """A value is being changed; one of the program's own must be written back."""
         self.changed()
+        self.oldest_change = min(self.oldest_change, value.serial)
         for body in self.graph.bodies:
             body.note_change(value)
         if value.source is not None:
             self.written.setdefault(id(value), value)
+
+    def without_effects(self, function: Callable[[], V], what: str) -> V:
+        """Run captured code that Python may run another number of times: it must not change what is older than it."""
+        born, outer, self.oldest_change = last_serial(), self.oldest_change, math.inf
+        n_effects = len(self.program.effects)
+        try:
+            result = function()
+            changed = self.oldest_change <= born or len(self.program.effects) != n_effects
+        finally:
+            self.oldest_change = min(outer, self.oldest_change)
+        if changed:
+            graph_break("opaque-call", function=f"{what}, which has effects")
+        return result
 
     def dropping(self, value: Value | None) -> None:
         """A place gives up a value: if that may run a finaliser, it happens in the interpreter, at its time."""

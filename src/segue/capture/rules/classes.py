@@ -139,7 +139,7 @@ def _is_instance(tr: Tracer, value: Value, wanted: type) -> bool:
         return _torch_class(tr, value, cls, wanted)
     if check is abc.ABCMeta.__instancecheck__:
         return _is_subclass(tr, cls, wanted) or _claims(tr, value, cls, wanted)
-    if getattr(wanted, "_is_protocol", False) and type(wanted) is type(typing.Protocol):
+    if type(wanted) is type(typing.Protocol) and lookup(wanted, "_is_protocol") is True:
         return _follows_protocol(tr, value, cls, wanted)
     if isinstance(check, types.FunctionType):
         return tr.truth(tr.call(tr.pinned(check), [tr.constant(wanted), value], {}))
@@ -201,10 +201,9 @@ def _by_abstract_base(tr: Tracer, cls: type, wanted: type) -> bool:
         if function.__module__ in STANDARD_BASES:
             answer: Value = tr.constant(function(wanted, cls))
         else:
-            before = len(tr.written), len(tr.program.effects)
-            answer = tr.look(tr.call(bind(tr, hook, None, wanted, "__subclasshook__"), [tr.constant(cls)], {}))
-            if before != (len(tr.written), len(tr.program.effects)):  # Python runs it once and keeps the answer
-                graph_break("opaque-call", function=f"{wanted.__name__}.__subclasshook__, which has effects")
+            bound = bind(tr, hook, None, wanted, "__subclasshook__")  # Python runs it once and keeps the answer
+            what = f"{wanted.__name__}.__subclasshook__()"
+            answer = tr.look(tr.without_effects(lambda: tr.call(bound, [tr.constant(cls)], {}), what))
         if not (isinstance(answer, Known) and answer.real is NotImplemented):
             return tr.truth(answer)
     if wanted in cls.__mro__:

@@ -71,14 +71,22 @@ class EqualityKey:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        from segue.capture.operators import same_or_equal
         from segue.capture.values.known import PRIMITIVES
 
         if isinstance(other, EqualityKey):
-            return same_or_equal(self._tr, self._value, other._value)
+            return self._equals(other._value)
         if isinstance(other, PRIMITIVES):
-            return same_or_equal(self._tr, self._value, self._tr.constant(other))
+            return self._equals(self._tr.constant(other))
         graph_break("unsupported-operation", operation="lookup", types=self._value.python_type(self._tr).__name__)
+
+    def _equals(self, other: Value) -> bool:
+        from segue.capture.operators import compare
+
+        tr, value = self._tr, self._value
+        if other is value:
+            return True
+        what = f"{value.python_type(tr).__name__}.__eq__()"
+        return tr.truth(tr.without_effects(lambda: compare(tr, "==", value, other), what))
 
 
 def settled(tr: Tracer, key: Any, in_set: bool = False) -> Any:
@@ -121,7 +129,8 @@ def hash_of(tr: Tracer, value: Value) -> int:
     if method is None:
         tr.raise_error(TypeError, f"unhashable type: '{cls.__name__}'")
     if hasattr(method, "__code__"):
-        return hash(_Hashed(tr.index_of(tr.call(tr.pinned(method), [value], {}))))
+        number = tr.without_effects(lambda: tr.call(tr.pinned(method), [value], {}), f"{cls.__name__}.__hash__()")
+        return hash(_Hashed(tr.index_of(number)))
     if isinstance(value, Known):
         return hash(value.concrete(tr))
     if value.source is not None and method is object.__hash__:
