@@ -8,7 +8,8 @@
 Each model is small, has random weights, and is measured in a process of its own, so that one that hangs or crashes
 loses its own row only. Both compilers have a backend that runs graphs as they are and counts. "ops" are the ATen
 operations that run inside graphs during a second call, beside all that eager runs; "capture" is the first call less a
-later one, the best of several fresh captures. "cover" is Segue's own figure: the share of tensor operations run inside
+later one, the best of several fresh captures, in seconds of the thread on the processor, which other programs disturb
+least. "cover" is Segue's own figure: the share of tensor operations run inside
 graphs. A line below a row says what is wrong; --breaks FILE takes the reasons of breaks, by number of models.
 """
 
