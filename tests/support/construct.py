@@ -53,8 +53,9 @@ NEW_CLASS = "each call makes a new class, with code of the program running in th
 """Why class statements break."""
 
 AREAS = (
-    "statements generators contexts classes inheritance special_methods containers records enums exceptions builtins_ strings functools_ itertools_ "
-    "standard_library output tensors random_ numpy_ modules nn_modules autograd transforms control_flow custom_ops markers"
+    "statements generators contexts classes inheritance special_methods containers records enums exceptions builtins_ "
+    "strings functools_ itertools_ standard_library output tensors random_ numpy_ modules nn_modules autograd "
+    "transforms control_flow custom_ops markers"
 ).split()
 """The modules of this package that define constructs, in the order of the page."""
 
