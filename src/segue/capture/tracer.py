@@ -262,7 +262,7 @@ class Tracer(Departures):
     def mutated(self, value: Value) -> None:
         """A value is being changed; one of the program's own must be written back."""
         self.changed()
-        self.oldest_change = min(self.oldest_change, value.serial)
+        self.oldest_change = min(self.oldest_change, value.serial if value.source is None else 0)
         for body in self.graph.bodies:
             body.note_change(value)
         if value.source is not None:

@@ -129,8 +129,8 @@ def hash_of(tr: Tracer, value: Value) -> int:
     if method is None:
         tr.raise_error(TypeError, f"unhashable type: '{cls.__name__}'")
     if hasattr(method, "__code__"):
-        number = tr.without_effects(lambda: tr.call(tr.pinned(method), [value], {}), f"{cls.__name__}.__hash__()")
-        return hash(_Hashed(tr.index_of(number)))
+        given = tr.without_effects(lambda: tr.call(tr.pinned(method), [value], {}), f"{cls.__name__}.__hash__()")
+        return hash(_Hashed(tr.index_of(given)))
     if isinstance(value, Known):
         return hash(value.concrete(tr))
     if value.source is not None and method is object.__hash__:
