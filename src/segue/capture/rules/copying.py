@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import copyreg
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -16,7 +16,9 @@ from segue.capture.values.object import ObjectValue
 from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
+    from segue.capture.leaving import Place
     from segue.capture.tracer import Tracer
+    from segue.guards.source import Source
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -73,6 +75,15 @@ def slot_names(cls: type) -> list[str]:
     return found
 
 
+class _Copied(NamedTuple):
+    """A tensor that was copied: with which memo, its fake storage, the program's tensor with that memory, where."""
+
+    memo: Value
+    storage: int
+    given: tuple[Source, torch.Tensor] | None
+    place: Place | None
+
+
 @rule(torch.Tensor.__deepcopy__)
 def _deepcopy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     """A plain tensor that no gradients flow through; its copy is noted in the memo."""
@@ -83,9 +94,38 @@ def _deepcopy(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not isinstance(tensor, TensorValue) or tensor.python_type(tr) is not torch.Tensor:
         graph_break("opaque-call", function="deepcopy of this tensor")
     storage = tensor.fake.untyped_storage()
+    given = _given_memory(tr, storage)
+    copied: list[_Copied] = tr.state.setdefault(_deepcopy, [])
+    earlier = [c for c in copied if c.memo is memo]
+    for other in earlier:
+        if other.storage == storage._cdata or (given and other.given and _share(given[1], other.given[1])):
+            tr.give_back(other.place, "a copy of tensors that share memory")  # the interpreter copies it once
+    if given is not None:
+        operands = [tr.program.fetch(c.given[0]) for c in earlier if c.given is not None]
+        tr.program.check_plain("predicate", _is_apart, (tr.program.fetch(given[0]), *operands))
+    if memo.source is not None:
+        graph_break("opaque-call", function="deepcopy of a tensor when the interpreter has copied others")
     whole = storage.nbytes() == tensor.fake.numel() * tensor.fake.element_size()
     if tensor.fake.requires_grad or not whole or tensor.fake.is_conj() or tensor.fake.is_neg():
         graph_break("opaque-call", function="deepcopy of this tensor")
-    copied = tr.graph.call(tr, "call_function", torch.clone, [tensor], {})
-    memo.set_item(tr, key, copied)
-    return copied
+    made = tr.graph.call(tr, "call_function", torch.clone, [tensor], {})
+    copied.append(_Copied(memo, storage._cdata, given, tr.here))
+    memo.set_item(tr, key, made)
+    return made
+
+
+def _given_memory(tr: Tracer, storage: torch.UntypedStorage) -> tuple[Source, torch.Tensor] | None:
+    """The tensor of the program whose memory a fake storage stands for, if it is one of the program's."""
+    for value in tr.looked:
+        if isinstance(value, TensorValue) and value.source is not None:
+            if value.fake.untyped_storage()._cdata == storage._cdata:
+                return value.source, value.real
+    return None
+
+
+def _share(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
+
+
+def _is_apart(tensor: torch.Tensor, *others: torch.Tensor) -> bool:
+    return not any(_share(tensor, other) for other in others)
