@@ -234,3 +234,22 @@ def test_binary_operators_of_unlike_operands():
         return 3 + s, [1] + s, divmod(s, 2), round(s), round(s, 1), abs(s), x + 1, refused
 
     assert_captured(f, matrix)
+
+
+def test_a_break_inside_a_cached_function_leaves_its_result_in_the_cache():
+    calls = []
+
+    @functools.lru_cache
+    def doubled(number):
+        calls.append(number)
+        segue.graph_break()
+        return number * 2
+
+    def function(x, number):
+        return x * doubled(number) + doubled(1)
+
+    compiled = segue.compile(function, backend="eager")
+    for number in (0, 1, 2, 0):
+        assert torch.equal(compiled(torch.ones(2), number), torch.ones(2) * (number * 2) + 2)
+    assert calls == [0, 1, 2]
+    assert doubled.cache_info()[:2] == (5, 3)

@@ -33,6 +33,7 @@ def call_cached(tr: Tracer, cache: Known, args: list[Value], kwargs: dict[str, V
     if tr.written or tr.program.effects or not all(map(_is_plain, (*looked, *given.values()))):
         _refuse(function)
     before = len(tr.graph.graph.nodes)
+    tr.is_direct = False  # a segment that leaves off inside the function would leave the cache out
     inside = tr.wrap(function.__wrapped__, Attr(cache.source or Pinned(function), "__wrapped__"))
     result = tr.look(tr.call(inside, args, kwargs))
     if tr.written or tr.program.effects or len(tr.graph.graph.nodes) != before or not _is_plain(result):
