@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import os
 
 import pytest
 import torch
 
 import segue
+from tests.backends_for_tests import Graphs
 from tests.capturing import assert_captured
 
 
@@ -253,3 +255,39 @@ def test_a_break_inside_a_cached_function_leaves_its_result_in_the_cache():
         assert torch.equal(compiled(torch.ones(2), number), torch.ones(2) * (number * 2) + 2)
     assert calls == [0, 1, 2]
     assert doubled.cache_info()[:2] == (5, 3)
+
+
+X = torch.linspace(0, 1, 4)
+
+
+@functools.lru_cache
+def read_settings(name="plain"):
+    """Capture cannot see into it."""
+    with open(os.devnull) as file:
+        return (name, file.read())
+
+
+@functools.cache
+def read_settings_of_one(name):
+    return read_settings.__wrapped__(name)[0]
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("cached", [read_settings, read_settings_of_one], ids=lambda f: f.__name__)
+def test_what_a_cache_holds_is_known_and_hits_are_counted(cached, warm) -> None:
+    def f(x):
+        return torch.cos(torch.sin(x) * len(cached("name")))
+
+    cached.cache_clear()
+    if warm:
+        cached("name")
+    graphs, counts = Graphs(), cached.cache_info()
+    compiled = segue.compile(f, backend=graphs)
+    for _ in range(3):
+        assert torch.equal(compiled(X), f(X))
+    assert graphs.graphs[-1] == ["sin", "mul", "cos"], "one graph as soon as the cache holds the value"
+    now = cached.cache_info()
+    assert (now.hits + now.misses) - (counts.hits + counts.misses) == 6
+    cached.cache_clear()
+    assert torch.equal(compiled(X), f(X))
+    assert cached.cache_info().misses == 1
