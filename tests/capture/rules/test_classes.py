@@ -180,7 +180,7 @@ class NotRunning:
         (True, typing.SupportsIndex),
         ([], typing.Sequence),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", None) or type(value).__name__,
 )
 def test_instance_checks(obj, cls):
     expected = isinstance(obj, cls)
