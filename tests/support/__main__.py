@@ -8,6 +8,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.support.construct import Construct, load
 from tests.support.outcome import Outcome, isolated, measure, prepare
@@ -70,6 +71,27 @@ def failing(outcomes: list[tuple[Construct, Outcome]]) -> Iterator[str]:
     yield ", ".join(f"{name}: {n}" for name, n in counts.most_common())
 
 
+def statuses(text: str) -> dict[str, dict[str, str]]:
+    """What a page says, by area and construct."""
+    found: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        if line.startswith("## "):
+            rows = found[line[3:]] = {}
+        row = re.match(r"\| (.*) \| (captured|breaks|by design|several graphs) \| ", line)
+        if row is not None:
+            rows[row[1]] = row[2]
+    return found
+
+
+def differing(outcomes: list[tuple[Construct, Outcome]], text: str) -> Iterator[str]:
+    """The rows of which a page says something else."""
+    said = statuses(text)
+    for construct, outcome in outcomes:
+        expected = said.get(construct.area, {}).get(construct.name, "nothing")
+        if word(construct, outcome) != expected:
+            yield f"{construct}: {word(construct, outcome)}, not {expected}: {outcome.note}\n{outcome.place}"
+
+
 def torture(constructs: list[Construct]) -> int:
     """Force breaks everywhere in all constructs, look whether capture alone changes anything, and list what differs."""
     n_calls = n_found = 0
@@ -91,13 +113,21 @@ def main() -> int:
     parser.add_argument(
         "--torture", action="store_true", help="force breaks at instructions; check that capture is pure"
     )
+    parser.add_argument("--check", metavar="PAGE", help="list the rows of which this page says something else")
+    parser.add_argument("--areas", nargs="+", metavar="AREA", help="rows of these areas")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows with this text in their area or name")
     options = parser.parse_args()
     constructs = [c for c in load() if options.only.lower() in str(c).lower()]
+    if options.areas:
+        constructs = [c for c in constructs if c.area in options.areas]
     prepare()
     if options.torture:
         return min(torture(constructs), 1)
     outcomes = list(isolated(measure, constructs))
+    if options.check:
+        found = list(differing(outcomes, Path(options.check).read_text()))
+        print(*found, sep="\n")
+        return int(bool(found))
     for line in failing(outcomes) if options.failing else page(outcomes):
         print(line)
     return int(any(word(*row) not in ("captured", "by design") for row in outcomes))
