@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import logging
 import sysconfig
@@ -168,6 +169,7 @@ def by_segue(subject: Subject, expected: Any, captures: int) -> Capture:
     explained: list[Any] = []
 
     def explaining(target: Any) -> Any:
+        @functools.wraps(target)  # `generate` looks at the signature
         def run(*args: Any, **kwargs: Any) -> Any:
             if len(explained) == EXPLAINED_CALLS:
                 return target(*args, **kwargs)
