@@ -137,8 +137,8 @@ class Compiler:
         callers: Sequence[LiveCaller] = (),
     ) -> _core.Segment | None:
         """Capture a segment for the state at a gate; None to go on in the interpreter."""
-        if stance.current() == "eager_on_recompile" or torch._C._functorch.peek_interpreter_stack() is not None:
-            return None  # what is called inside a transform that runs now is interpreted
+        if stance.current() == "eager_on_recompile" or _is_transforming():
+            return None
         state = gate.state
         assert isinstance(state, FunctionUnderWay)
         known = len(gate.segments)
@@ -396,6 +396,12 @@ def _callers(gate: _core.Gate, live: Sequence[LiveCaller]) -> list[Caller]:
         found.append(Caller(context.state.form, context.index, function, locals, stack))
         context = context.parent
     return found
+
+
+def _is_transforming() -> bool:
+    """Whether a transform of torch.func or forward-mode differentiation runs now: what it calls is interpreted."""
+    in_forward_mode = torch.autograd.forward_ad._current_level >= 0
+    return in_forward_mode or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _is_compiled(code: Code) -> bool:
