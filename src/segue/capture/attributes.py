@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from segue.capture import classstate
 from segue.capture.breaks import Raised, graph_break
-from segue.capture.values.base import MISSING, Value
+from segue.capture.values.base import MISSING, Value, is_heap_type
 from segue.capture.values.function import MethodValue
 from segue.capture.values.known import Known
 
@@ -38,12 +38,10 @@ def lookup(cls: type, name: str) -> Any:
 _fixed_attribute = functools.cache(lookup)
 """`lookup` on a class that is written in C, whose attributes do not change."""
 
-_HEAP_TYPE = 1 << 9
-
 
 def class_attribute(tr: Tracer, cls: type, name: str) -> Any:
     """What `lookup` gives, guarded; looked up once in a capture."""
-    if not cls.__flags__ & _HEAP_TYPE:
+    if not is_heap_type(cls):
         return _fixed_attribute(cls, name)
     names = tr.classes.get(cls)
     if names is None:
@@ -106,7 +104,7 @@ def _find(tr: Tracer, value: Value, cls: type, name: str) -> Value | None:
     if attribute is MISSING:
         return value.own_attribute(tr, name)
     kind = type(attribute)
-    if kind.__flags__ & _HEAP_TYPE:
+    if is_heap_type(kind):
         for method in ("__get__", "__set__", "__delete__"):
             tr.guard_class(kind, method)
     if is_data_descriptor(attribute):

@@ -11,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from segue.capture.breaks import Restart, graph_break
-from segue.capture.values.base import MISSING, Value
+from segue.capture.values.base import MISSING, Value, is_heap_type
 from segue.guards.source import Attr, Pinned
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from segue.capture.tracer import Tracer
 
 _written_names: weakref.WeakKeyDictionary[type, set[str]] = weakref.WeakKeyDictionary()
-
-_HEAP_TYPE = 1 << 9
 
 
 class ClassWrites(Value):
@@ -49,7 +47,7 @@ def write(tr: Tracer, cls: type, name: str, value: Value) -> None:
     of_meta = lookup(type(cls), name)
     if (of_meta is not MISSING and is_data_descriptor(of_meta)) or name.startswith("__"):
         graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="written")
-    if not cls.__flags__ & _HEAP_TYPE or lookup(value.python_type(tr), "__get__") is not MISSING:
+    if not is_heap_type(cls) or lookup(value.python_type(tr), "__get__") is not MISSING:
         graph_break("unsupported-attribute", name=name, type=f"class {cls.__name__}", verb="written")
     names = _written_names.setdefault(cls, set())
     if name not in names:

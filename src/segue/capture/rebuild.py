@@ -6,7 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from segue import _core
-from segue.capture.values.base import Lazy, Value
+from segue.capture.values.base import Lazy, Value, is_heap_type
 from segue.capture.values.function import CellValue, FunctionValue
 from segue.capture.values.object import ExceptionValue
 
@@ -95,7 +95,7 @@ class Rebuilder:
 
     def instance(self, value: ObjectValue) -> int:
         """An instance of a Python class: made without its `__init__`, then given its attributes."""
-        if value.cls is not object and not value.cls.__flags__ & _HEAP_TYPE:
+        if value.cls is not object and not is_heap_type(value.cls):
             self.impossible(value)
         made = self.remember(value, value.allocate(self))
         value.fill(self, made)
@@ -165,9 +165,6 @@ class Rebuilder:
         registers = [self.register(a) for a in arguments]
         function = self.register(frame.function_value)
         return self.program.call(_core.make_generator, function, *registers, keywords=names)
-
-
-_HEAP_TYPE = 1 << 9
 
 
 def _annotations(flat: Any) -> dict[str, Any]:

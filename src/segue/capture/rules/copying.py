@@ -11,7 +11,7 @@ import torch
 from segue.capture.attributes import bind, class_attribute
 from segue.capture.breaks import graph_break
 from segue.capture.rules import inline, polyfills_copy, rule
-from segue.capture.values.base import Value
+from segue.capture.values.base import Value, is_heap_type
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.tensor import TensorValue
 
@@ -49,11 +49,8 @@ def _getstate(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _refuse_native(tr: Tracer, value: Value) -> None:
     """Only Python classes keep all that they hold in a `__dict__` and in slots."""
     cls = value.python_type(tr)
-    if not isinstance(value, ObjectValue) or not cls.__flags__ & _HEAP_TYPE or issubclass(cls, BaseException):
+    if not isinstance(value, ObjectValue) or not is_heap_type(cls) or issubclass(cls, BaseException):
         graph_break("opaque-call", function=f"__reduce_ex__ of {cls.__name__}")
-
-
-_HEAP_TYPE = 1 << 9
 
 
 @rule(copyreg._slotnames)  # type: ignore[attr-defined]

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 MISSING: Any = object()
 
+_HEAP_TYPE = 1 << 9
+
+
+def is_heap_type(cls: type) -> bool:
+    """Whether a class is made while programs run: its attributes can change, and its instances have their own."""
+    return bool(cls.__flags__ & _HEAP_TYPE)
+
+
 _serials = itertools.count(1)
 _newest = 0
 

@@ -6,7 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from segue.capture.breaks import graph_break
-from segue.capture.values.base import MISSING, Value, next_serial
+from segue.capture.values.base import MISSING, Value, is_heap_type, next_serial
 from segue.capture.values.mapping import DictValue
 from segue.guards.source import Attr, InstanceDict, Slot
 
@@ -223,7 +223,7 @@ class ExceptionValue(ObjectValue):
         """Made as its class makes it, without an `__init__` of the program's."""
         program = to.program
         args = [to.register(a) for a in self.args]
-        built_in = next(c for c in self.cls.__mro__ if not c.__flags__ & _HEAP_TYPE)
+        built_in = next(c for c in self.cls.__mro__ if not is_heap_type(c))
         made = program.call(built_in.__new__, program.constant(self.cls), *args)
         program.call(getattr(built_in, "__init__"), made, *args)  # noqa: B009
         return made
@@ -241,7 +241,6 @@ _FIRST_ARGUMENTS: tuple[tuple[str, type], ...] = (
 )  # fmt: skip
 """Attributes that are the first argument."""
 
-_HEAP_TYPE = 1 << 9
 
 _SETTLED_MODULES = ("numpy", "torch", "datetime", "re", "decimal", "_decimal", "uuid")
 """Where C types come from whose attributes do not change while a program runs."""
