@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from model_zoo.entry import BATCH, VOCABULARY, Entry, Inputs, Settings, sound, token_ids
+from model_zoo.entry import BATCH, TOWERS, VOCABULARY, Entry, Inputs, Settings, sound, token_ids
 
 FRAMES, BINS = 32, 16
 
@@ -24,14 +24,7 @@ WAV2VEC2: Settings = {
     "feat_extract_norm": "layer",
 }
 SPEECH: Settings = {
-    "vocab_size": VOCABULARY,
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64,
+    **TOWERS,
     "pad_token_id": 0,
     "bos_token_id": 1,
     "eos_token_id": 2,

@@ -17,6 +17,18 @@ SAMPLES = 1600
 Inputs = dict[str, Any]
 Settings = dict[str, Any]
 
+TOWERS: Settings = {
+    "vocab_size": VOCABULARY,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+}
+"""An encoder and a decoder, small."""
+
 
 @dataclass(frozen=True)
 class Entry:

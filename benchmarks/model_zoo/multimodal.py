@@ -9,7 +9,7 @@ import torch
 from model_zoo.decoders import LLAMA, WITH_HEADS
 from model_zoo.entry import BATCH, LENGTH, SIDE, Entry, Inputs, Settings, token_ids
 from model_zoo.text import BERT
-from model_zoo.vision import VIT
+from model_zoo.vision import EFFICIENTNET, VIT
 
 IMAGE_TOKEN = 99
 PATCHES = (SIDE // 8) ** 2
@@ -120,16 +120,9 @@ _CLIP_LIKE: dict[str, tuple[str, Settings]] = {
         {
             "text_config": BERT,
             "vision_config": {
-                "image_size": SIDE,
+                **EFFICIENTNET,
                 "width_coefficient": 0.5,
-                "depth_coefficient": 0.3,
-                "in_channels": [32, 16, 24],
                 "out_channels": [16, 24, 64],
-                "kernel_sizes": [3, 3, 5],
-                "strides": [1, 2, 2],
-                "num_block_repeats": [1, 1, 2],
-                "expand_ratios": [1, 6, 6],
-                "depthwise_padding": [],
                 "hidden_dim": 32,
             },
             "projection_dim": 32,

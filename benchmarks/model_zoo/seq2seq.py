@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from model_zoo.entry import VOCABULARY, Entry, Settings, two_texts
+from model_zoo.entry import TOWERS, VOCABULARY, Entry, Settings, two_texts
 
 SPECIAL: Settings = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
 BART: Settings = {
     **SPECIAL,
-    "vocab_size": VOCABULARY,
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64,
+    **TOWERS,
     "max_position_embeddings": 64,
     "forced_eos_token_id": None,
 }

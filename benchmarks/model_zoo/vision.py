@@ -22,6 +22,16 @@ SWIN: Settings = {
 }
 CONVNEXT: Settings = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1], "image_size": SIDE}
 BACKBONE: Settings = {"embedding_size": 8, "hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 2, 1]}
+EFFICIENTNET: Settings = {
+    "image_size": SIDE,
+    "depth_coefficient": 0.3,
+    "in_channels": [32, 16, 24],
+    "kernel_sizes": [3, 3, 5],
+    "strides": [1, 2, 2],
+    "num_block_repeats": [1, 1, 2],
+    "expand_ratios": [1, 6, 6],
+    "depthwise_padding": [],
+}
 
 _MODELS: dict[str, tuple[str, Settings]] = {
     "beit": ("BeitForImageClassification", VIT),
@@ -52,19 +62,7 @@ _MODELS: dict[str, tuple[str, Settings]] = {
     ),
     "efficientnet": (
         "EfficientNetForImageClassification",
-        {
-            "image_size": SIDE,
-            "width_coefficient": 0.25,
-            "depth_coefficient": 0.3,
-            "in_channels": [32, 16, 24],
-            "out_channels": [16, 24, 32],
-            "kernel_sizes": [3, 3, 5],
-            "strides": [1, 2, 2],
-            "num_block_repeats": [1, 1, 2],
-            "expand_ratios": [1, 6, 6],
-            "depthwise_padding": [],
-            "hidden_dim": 320,
-        },
+        {**EFFICIENTNET, "width_coefficient": 0.25, "out_channels": [16, 24, 32], "hidden_dim": 320},
     ),
     "focalnet": (
         "FocalNetForImageClassification",

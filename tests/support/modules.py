@@ -295,31 +295,15 @@ for _name, _register in {
     "`register_forward_hook(with_kwargs=True)`": forward_kwargs,
     "`register_forward_hook(always_call=True)`": forward_always,
     "`register_forward_hook(prepend=True)`": forward_prepended,
+    "`register_full_backward_hook`": full_backward,
+    "`register_full_backward_pre_hook`": full_backward_pre,
+    "`register_hook` of a parameter": parameter_gradient,
+    "`register_post_accumulate_grad_hook` of a parameter": after_accumulation,
 }.items():
 
     @construct(_name, state=hooked(_register))
     def with_hook(x, module):
         return module(x)
-
-
-@construct("`register_full_backward_hook`", state=hooked(full_backward))
-def with_backward_hook(x, module):
-    return module(x)
-
-
-@construct("`register_full_backward_pre_hook`", state=hooked(full_backward_pre))
-def with_backward_pre_hook(x, module):
-    return module(x)
-
-
-@construct("`register_hook` of a parameter", state=hooked(parameter_gradient))
-def with_parameter_hook(x, module):
-    return module(x)
-
-
-@construct("`register_post_accumulate_grad_hook` of a parameter", state=hooked(after_accumulation))
-def with_accumulation_hook(x, module):
-    return module(x)
 
 
 @construct("a hook registered and removed in the function", state=net)
