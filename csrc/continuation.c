@@ -93,9 +93,7 @@ resume(Continuation *self, State *state, PyObject **slots)
     take_slots(self, slots);
     current.activation = &act;
     PyObject *value = run_versions(this_thread(), &act);
-    current.activation = act.outer;
-    Py_XDECREF(act.stack);
-    Py_XDECREF(act.code);
+    activation_end(&act);
     for (int i = 0; i < state->n_localsplus; i++) {
         Py_XDECREF(slots[i]);
     }

@@ -47,12 +47,14 @@ leave_through(long pad, PyObject *payload, PyObject **stack, Py_ssize_t depth)
     return tuple;
 }
 
-/* Copy the frame's state into the activation, which goes on with it once the frame has returned;
-   `payload` is stolen. The frame keeps its own until then: a signal handler may raise before it has
-   returned. The frame of a generator is the one that goes on, so it just keeps its slots. */
+/* Copy the state of an activation's frame into the activation, which goes on with it once the frame
+   has returned; `payload` is stolen. The frame keeps its own until then: a signal handler may raise
+   before it has returned. The frame of a generator is the one that goes on, so it just keeps its
+   slots. */
 static void
-hand_over(Activation *act, Frame *frame, long exit, PyObject *payload)
+hand_over(Activation *act, long exit, PyObject *payload)
 {
+    Frame *frame = act->frame;
     int n_slots = frame_is_generator(frame) ? 0 : act->state->n_localsplus;
     for (int i = 0; i < n_slots; i++) {
         Py_XSETREF(act->localsplus[i], Py_XNewRef(frame_locals(frame)[i]));
@@ -63,37 +65,22 @@ hand_over(Activation *act, Frame *frame, long exit, PyObject *payload)
     Py_XSETREF(act->stack, payload);
 }
 
-/* Let the frame return, to go on elsewhere. */
+/* Let the running frame return, to go on elsewhere: itself at level 0, else the `level`th caller; the
+   frames below that one return TRANSFER too, which their callers' pads pass on. */
 static PyObject *
-transfer(Activation *act, Frame *frame, long exit, PyObject *payload, Py_ssize_t depth)
+transfer(Activation *act, int level, long exit, PyObject *payload, Py_ssize_t depth)
 {
     PyObject *leaving = leave_through(SEGMENT_RETURN, Py_NewRef(sentinel_transfer),
-                                      frame_stack(frame), depth);
+                                      frame_stack(act->frame), depth);
     if (leaving == NULL) {
         Py_DECREF(payload);
         return NULL;
     }
-    hand_over(act, frame, exit, payload);
-    return leaving;
-}
-
-/* A segment has run past the end of this frame, to an exit of a caller or to its end: this frame and
-   those in between return TRANSFER, which their callers' pads pass on. */
-static PyObject *
-transfer_to_caller(Activation *act, Frame *frame, const Result *result, Py_ssize_t depth)
-{
-    PyObject *leaving = leave_through(SEGMENT_RETURN, Py_NewRef(sentinel_transfer),
-                                      frame_stack(frame), depth);
-    if (leaving == NULL) {
-        Py_DECREF(result->value);
-        return NULL;
-    }
-    for (int level = 0; level < result->level; level++) {
+    for (; level > 0; level--) {
         act->left = true;
         act = act->outer;
     }
-    hand_over(act, act->frame, result->exit == SEGMENT_RETURN ? RETURNED : result->exit,
-              result->value);
+    hand_over(act, exit, payload);
     return leaving;
 }
 
@@ -136,7 +123,7 @@ after_miss(Gate *gate, Activation *act, Frame *frame)
         Py_RETURN_NONE;
     }
     PyObject *payload = exit < 0 ? NULL : stack_payload(frame_stack(frame), gate->depth);
-    return payload == NULL ? NULL : transfer(act, frame, exit, payload, gate->depth);
+    return payload == NULL ? NULL : transfer(act, 0, exit, payload, gate->depth);
 }
 
 /* A generator may live long, and moving it costs little: it always goes on in the newest version. */
@@ -162,7 +149,8 @@ cross(Gate *gate, long n_exits, Activation *act, Frame *frame)
     };
     Verdict verdict = gate_dispatch(gate, &site, &result);
     if ((verdict == GATE_RETURN || verdict == GATE_EXIT) && result.level > 0) {
-        return transfer_to_caller(act, frame, &result, gate->depth);
+        return transfer(act, result.level, verdict == GATE_RETURN ? RETURNED : result.exit,
+                        result.value, gate->depth);
     }
     switch (verdict) {
     case GATE_ERROR:
@@ -178,7 +166,7 @@ cross(Gate *gate, long n_exits, Activation *act, Frame *frame)
         if (result.exit < n_exits && !is_left_behind(act, frame)) {
             return leave_through(result.exit, result.value, stack, gate->depth);
         }
-        return transfer(act, frame, result.exit, result.value, gate->depth);
+        return transfer(act, 0, result.exit, result.value, gate->depth);
     case GATE_MISSED:
         return after_miss(gate, act, frame);
     default:

@@ -120,6 +120,14 @@ pass_on_disabled(PyThreadState *ts, Frame *frame)
     return value;
 }
 
+void
+activation_end(Activation *act)
+{
+    current.activation = act->outer;
+    Py_CLEAR(act->stack);
+    Py_CLEAR(act->code);
+}
+
 /* Resume a generator. One in a version of ours may ask to go on in a newer one: it then yields
    TRANSFER, with its state in the activation. */
 static PyObject *
@@ -144,9 +152,7 @@ resume_generator(PyThreadState *ts, Frame *frame, int throwflag)
         Py_XSETREF(act.code, state->version);
         value = generator_move(frame, act.code) < 0 ? NULL : evaluate_frame(ts, frame, 0);
     }
-    current.activation = act.outer;
-    Py_XDECREF(act.stack);
-    Py_XDECREF(act.code);
+    activation_end(&act);
     Py_DECREF(state);
     return value;
 }
@@ -375,9 +381,7 @@ drive(State *state, PyObject *function, PyObject *const *arguments, PyObject **l
             *value = run_versions(this_thread(), &act);
         }
     }
-    current.activation = act.outer;
-    Py_XDECREF(act.stack);
-    Py_XDECREF(act.code);
+    activation_end(&act);
     if (act.adopted && !adopted) {
         for (int i = 0; i < state->n_localsplus; i++) {
             Py_XDECREF(localsplus[i]);

@@ -67,6 +67,9 @@ enum { FROM_THE_TOP = -1, RETURNED = -2 };
 /* The activation of the `level`th caller of a continuation (0: itself); NULL if there is none. */
 Activation *activation_caller(Activation *act, int level);
 
+/* Take an activation off the thread again, and let go of what it holds but the slots. */
+void activation_end(Activation *act);
+
 /* Run versions until one returns, with the activation in place. */
 PyObject *run_versions(PyThreadState *ts, Activation *act);
 

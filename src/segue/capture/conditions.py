@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from segue.capture.breaks import GraphBreak, Raised, Speculated
 from segue.capture.calls import name_of
@@ -19,7 +20,6 @@ from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
-    from segue.capture.graph import Attempt
     from segue.capture.tracer import Tracer
     from segue.frames.code import Instruction
 
@@ -73,7 +73,7 @@ def join(tr: Tracer, frame: Frame, i: Instruction) -> int | None:
         if second is not None:
             other = tr.look(frame.stack[-1])
             if isinstance(other, TensorValue) and other.fake.numel() == 1:
-                if not attempt.has_effects() and _is_total(tr, attempt):
+                if not attempt.has_effects() and all(map(_succeeds, attempt.added())):
                     frame.stack[:] = [*stack[:-1], _combined(tr, condition, other, JUMPS[i.opname])]
                     return second.index
     except (GraphBreak, Raised, Speculated):
@@ -98,17 +98,12 @@ def _next_jump(tr: Tracer, frame: Frame, i: Instruction) -> Instruction | None:
     return None
 
 
-def _is_total(tr: Tracer, attempt: Attempt) -> bool:
-    """Whether what the attempt has added cannot fail: on some devices a failure cannot even be caught."""
-    added = [n for n in tr.graph.graph.nodes if n not in attempt.nodes and n.op != "placeholder"]
-    return all(map(_succeeds, added))
-
-
 def _succeeds(node: fx.Node) -> bool:
+    """Whether an operation cannot fail on any data: on some devices a failure cannot even be caught."""
     name = node.target if isinstance(node.target, str) else name_of(node.target)
     last = name.rpartition(".")[2]
     if last == "getitem":
-        return len(node.all_input_nodes) == 1
+        return not any(isinstance(part, fx.Node) for part in pytree.tree_leaves(node.args[1]))
     is_of_torch = isinstance(node.target, str) or name.startswith(("torch.", "_operator.", "Tensor.", "TensorBase."))
     return is_of_torch and last in _TOTAL
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from segue.capture.breaks import KINDS, GraphBreak, Raised, Restart, graph_break
 from segue.capture.frame import Frame, Resumable
 from segue.capture.leaving import GENERATOR_EXITS, BreakSite, CannotRebuild, LeaveOff, Limits, LoopFacts, Place
-from segue.capture.values.base import MISSING, Value
+from segue.capture.values.base import MISSING
 from segue.capture.values.late import LateValue
 from segue.frames.code import Code, Instruction
 
@@ -58,10 +58,6 @@ class Departures:
     def here(self) -> Place | None:
         """Where to break so that the interpreter does what is done now."""
         return None if self.at is None else self.at[0].place(self.at[1])
-
-    def look(self, value: Value) -> Value:
-        """What kind of value a lazy one is."""
-        raise NotImplementedError
 
     def _may_resume(self, caller: Frame, frame: Frame) -> bool:
         """Whether a segment may leave off in the middle of a called frame."""
@@ -122,7 +118,7 @@ class Departures:
     def broke(self, frame: Frame, resumable: Resumable, i: Instruction, broke: GraphBreak) -> None:
         """Leave off before an instruction that broke, from a clean state; nothing if that is for the caller."""
         site: BreakSite = broke.site  # type: ignore[attr-defined]
-        for operand in map(self.look, resumable.stack):
+        for operand in resumable.stack:
             if isinstance(operand, LateValue) and operand.born not in self.marks:
                 operand.wanted(self)
         if site.kind == "skip-frame" and frame is not self.root and len(site.frames) == len(self.frames):

@@ -28,7 +28,7 @@ from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, SliceValue, TupleValue
 from segue.capture.values.symbolic import SymbolicValue
 from segue.capture.values.tensor import TensorValue
-from segue.capture.writes import may_fail, node_may_fail, saved_sources, statistics, tensors_of
+from segue.capture.writes import may_fail, saved_sources, statistics, tensors_of
 
 if TYPE_CHECKING:
     from segue.capture.body import Body
@@ -77,18 +77,17 @@ class Attempt:
         self.n_operations, self.is_random = builder.n_operations, builder.is_random
         self.n_written = len(builder.written)
 
-    def _added(self) -> list[fx.Node]:
+    def added(self) -> list[fx.Node]:
+        """The operations added since."""
         return [n for n in self.builder.graph.nodes if n not in self.nodes and n.op != "placeholder"]
 
     def has_effects(self) -> bool:
-        """Whether one of the operations may fail on some data, is random or writes to a tensor."""
-        if self.builder.is_random or len(self.builder.written) != self.n_written or self.builder.sets_state:
-            return True
-        return any(node_may_fail(n) for n in self._added())
+        """Whether the operations may be random, write to a tensor or set PyTorch's state."""
+        return self.builder.is_random or len(self.builder.written) != self.n_written or self.builder.sets_state
 
     def undo(self) -> None:
         """Take the operations back."""
-        for node in reversed(self._added()):
+        for node in reversed(self.added()):
             self.builder.graph.erase_node(node)
         self.builder.n_operations, self.builder.is_random = self.n_operations, self.is_random
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from torch import fx
 
-from segue.capture.calls import name_of
 from segue.capture.values.base import Value
 from segue.capture.values.sequence import ListValue, TupleValue
 from segue.capture.values.tensor import TensorValue
@@ -78,16 +76,6 @@ def _is_only_filled(value: TensorValue) -> bool:
     fake, real = value.fake, value.real
     layout = (fake.shape, fake.stride(), fake.storage_offset()) == (real.shape, real.stride(), real.storage_offset())
     return layout and not fake.requires_grad and type(real) in (torch.Tensor, torch.nn.Parameter)
-
-
-def node_may_fail(node: fx.Node) -> bool:
-    """Whether a node of a graph can fail on some data."""
-    name = node.target if isinstance(node.target, str) else name_of(node.target)
-    last = name.rpartition(".")[2]
-    if last == "getitem":
-        return isinstance(node.args[1], fx.Node)
-    is_of_torch = isinstance(node.target, str) or name.startswith(("torch.", "_operator.", "Tensor.", "TensorBase."))
-    return last == "setitem" or last in FALLIBLE_OPERATIONS or not is_of_torch
 
 
 def may_fail(name: str, args: list[Value]) -> bool:

@@ -101,7 +101,7 @@ class Compiler:
             return self._admit_wrapper(function)
         if is_import(code):
             return _core.DISABLE
-        if markers.is_skipped(function) or id(code) in map(id, self._skipped):
+        if markers.is_skipped(function) or self._was_skipped(code):
             self._note_skip(code, "disabled", f"{code.co_qualname} is marked with disable(recursive=False)")
             return None
         if is_left_alone(code) or not _is_compiled(Code.of(code)):
@@ -109,7 +109,13 @@ class Compiler:
         if _FRAME_ACCESS.intersection(code.co_names):
             self._note_skip(code, "frame-access", f"{code.co_qualname} asks for its own frame object")
             return None
-        return self.state_of(code)
+        state = self.state_of(code)
+        state.refresh()
+        return state
+
+    def _was_skipped(self, code: types.CodeType) -> bool:
+        """Whether a function has asked to run in the interpreter; code objects that are equal are still two."""
+        return id(code) in map(id, self._skipped)
 
     def _note_skip(self, code: types.CodeType, kind: str, reason: str) -> None:
         """Record, once, that a function's own frame runs in the interpreter."""
@@ -234,7 +240,6 @@ class Compiler:
         state = self._states.get(id(code))
         if state is None:
             state = self._states.setdefault(id(code), FunctionUnderWay(code))
-            state.refresh()
         return state
 
     def _loops_of(self, code: Code) -> LoopFacts:
@@ -246,8 +251,8 @@ class Compiler:
             return False
         if function is not None and markers.is_skipped(function):
             return False
-        is_known = id(code) in map(id, self._skipped) or _FRAME_ACCESS.intersection(code.co_names)
-        return not is_known and not Code.of(code).has_generator
+        runs_apart = self._was_skipped(code) or _FRAME_ACCESS.intersection(code.co_names)
+        return not runs_apart and not Code.of(code).has_generator
 
     def _limits(self) -> Limits:
         return Limits(

@@ -46,7 +46,9 @@ class SegmentBuilder:
         steps = [("global_state", token), *captured.prologue]
         if captured.graph is None:
             if place is not None:
-                self._add_gates(_state_at(gate, place.level), place.index, place.where)
+                state_left = _state_at(gate, place.level)
+                _add_gates(state_left, place.index, place.where)
+                state_left.refresh()
             return _core.Segment(steps, _core.Segment.STAY, captured.n_registers)
         exit = _core.Segment.RETURN if place is None else self._exit(gate, place, steps)
         compiled = self.compiler.compile_graph(
@@ -67,13 +69,16 @@ class SegmentBuilder:
         """The number of an exit; the suspended calls among the constants become the points to resume them at."""
         state = caller = _state_at(gate, place.level)
         context = None if gate.context is None else gate.context.up(place.level)
-        exit = self._open(state, place.index, place.where)
-        points: dict[int, Any] = {}
+        exit = _exit_id(state, place.index, place.where)
+        states, points = {state}, dict[int, Any]()
         for suspension in place.suspended:
             context = self._context(context, caller, suspension.call)
             caller = self.compiler.state_of(suspension.code.original)
-            number = self._open(caller, suspension.index, suspension.where)
+            number = _exit_id(caller, suspension.index, suspension.where)
             points[id(suspension)] = (caller, number, context, suspension.below)
+            states.add(caller)
+        for changed in states:
+            changed.refresh()
         if not place.suspended:
             self._note_arms(state, place)
         for i, step in enumerate(steps):
@@ -87,20 +92,6 @@ class SegmentBuilder:
         if decides and i.opname.startswith("POP_JUMP") and state.form.enclosing_loops(i.index):
             assert i.target is not None
             state.arms |= {i.target: i.index + 1, i.index + 1: i.target}
-
-    def _open(self, state: FunctionUnderWay, index: int, where: Where) -> int:
-        """The number of an exit of a function, with gates where the interpreter comes to next."""
-        self._add_gates(state, index, where)
-        number = state.exit_id(index, where)
-        state.refresh()
-        return number
-
-    def _add_gates(self, state: FunctionUnderWay, index: int, where: Where) -> None:
-        if where == "gate":
-            state.add_gates([index])
-        else:
-            state.add_gates(i for i in state.form.successors(index) if _is_open_place(state.form, i))
-        state.refresh()
 
     def _context(self, parent: Context | None, state: FunctionUnderWay, index: int) -> Context:
         key = (parent, state, index)
@@ -129,6 +120,19 @@ def _state_at(gate: _core.Gate, level: int) -> FunctionUnderWay:
     state = gate.state if level == 0 else gate.context.up(level - 1).state
     assert isinstance(state, FunctionUnderWay)
     return state
+
+
+def _exit_id(state: FunctionUnderWay, index: int, where: Where) -> int:
+    """The number of an exit, with gates where the interpreter comes to next; the version is out of date then."""
+    _add_gates(state, index, where)
+    return state.exit_id(index, where)
+
+
+def _add_gates(state: FunctionUnderWay, index: int, where: Where) -> None:
+    if where == "gate":
+        state.add_gates([index])
+    else:
+        state.add_gates(i for i in state.form.successors(index) if _is_open_place(state.form, i))
 
 
 def _is_open_place(code: Code, index: int) -> bool:
