@@ -35,7 +35,6 @@ _KNOWN = (
     re.Pattern,
     re.Match,
     types.GenericAlias,
-    types.UnionType,
     torch.device,
     enum.Enum,
     types.UnionType,
