@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
 import types
 from collections.abc import Callable
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from segue.capture import operators
 from segue.capture.attributes import bind, special_method
 from segue.capture.breaks import graph_break
-from segue.capture.rules import inline, polyfills_functional, polyfills_itertools, rule
+from segue.capture.rules import inline, polyfills_functional, rule
 from segue.capture.values.base import Value
 from segue.capture.values.function import MethodValue, PartialValue
 from segue.capture.values.helper import HelperValue
-from segue.capture.values.iterator import CombinedIterator
 from segue.capture.values.known import Known
 from segue.capture.values.sequence import TupleValue
 from segue.capture.values.symbolic import SymbolicValue
@@ -103,58 +101,6 @@ def _get(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     owner = tr.look(args[2]).concrete(tr) if len(args) > 2 else instance.python_type(tr)
     name = getattr(descriptor.real, "__name__", "")
     return bind(tr, descriptor.real, None if is_none else instance, owner, name)
-
-
-def _iterator(kind: Any, python: Callable[..., Any]) -> None:
-    def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        body = tr.call(tr.pinned(python), args, kwargs)
-        return CombinedIterator(kind, args, kwargs, body, born=tr.here)
-
-    rule(kind)(make)
-
-
-for _kind, _python in (
-    (itertools.compress, polyfills_itertools.compress_),
-    (itertools.filterfalse, polyfills_itertools.filterfalse_),
-    (itertools.permutations, polyfills_itertools.permutations_),
-    (itertools.combinations_with_replacement, polyfills_itertools.combinations_with_replacement_),
-    (itertools.groupby, polyfills_itertools.groupby_),
-):
-    _iterator(_kind, _python)
-
-_TEE: type = type(itertools.tee([], 1)[0])
-
-
-@rule(itertools.tee)
-def _tee(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    branches = []
-    for body in tr.unpack(tr.call(tr.pinned(polyfills_itertools.tee_), args, kwargs)):
-        branch = CombinedIterator(_TEE, [], {}, body, born=tr.here)
-        branch.started = True  # no call makes such an iterator again: the branches share what they have read
-        branches.append(branch)
-    return TupleValue(list(branches))
-
-
-@rule(operator.delitem)
-def _delitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    tr.look(args[0]).delete_item(tr, args[1])
-    return tr.constant(None)
-
-
-@rule(operator.index)
-def _index(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    value = tr.look(args[0])
-    return value if isinstance(value, SymbolicValue) else tr.constant(tr.index_of(value))
-
-
-@rule(operator.concat)
-def _concat(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return operators.binary(tr, "+", args[0], args[1])
-
-
-@rule(operator.iconcat)
-def _iconcat(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return operators.binary(tr, "+=", args[0], args[1])
 
 
 def _arithmetic(function: Callable[..., Any], name: str) -> None:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from segue.capture import operators
 from segue.capture.breaks import graph_break
-from segue.capture.rules import inline, polyfills, rule
+from segue.capture.rules import inline, polyfills, polyfills_itertools, rule
 from segue.capture.values.base import Value
 from segue.capture.values.function import PartialValue
 from segue.capture.values.iterator import CombinedIterator
+from segue.capture.values.sequence import TupleValue
+from segue.capture.values.symbolic import SymbolicValue
 from segue.guards.source import Computed
 
 if TYPE_CHECKING:
@@ -56,39 +58,44 @@ for _kind, _python in (
     (itertools.dropwhile, polyfills.dropwhile_),
     (itertools.zip_longest, polyfills.zip_longest_),
     (itertools.combinations, polyfills.combinations_),
+    (itertools.compress, polyfills_itertools.compress_),
+    (itertools.filterfalse, polyfills_itertools.filterfalse_),
+    (itertools.permutations, polyfills_itertools.permutations_),
+    (itertools.combinations_with_replacement, polyfills_itertools.combinations_with_replacement_),
+    (itertools.groupby, polyfills_itertools.groupby_),
 ):
     _iterator(_kind, _python)
 
+_TEE: type = type(itertools.tee([], 1)[0])
 
-def _binary(function: Callable[..., Any], symbol: str) -> None:
+
+@rule(itertools.tee)
+def _tee(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    branches = []
+    for body in tr.unpack(tr.call(tr.pinned(polyfills_itertools.tee_), args, kwargs)):
+        branch = CombinedIterator(_TEE, [], {}, body, born=tr.here)
+        branch.started = True  # no call makes such an iterator again: the branches share what they have read
+        branches.append(branch)
+    return TupleValue(list(branches))
+
+
+def _operator(function: Callable[..., Any], perform: Callable[..., Value], symbol: str) -> None:
     def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        return operators.binary(tr, symbol, args[0], args[1])
-
-    rule(function)(call)
-
-
-def _comparison(function: Callable[..., Any], symbol: str) -> None:
-    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        return operators.compare(tr, symbol, args[0], args[1])
-
-    rule(function)(call)
-
-
-def _unary(function: Callable[..., Any], opname: str) -> None:
-    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        return operators.unary(tr, opname, args[0])
+        return perform(tr, symbol, *args)
 
     rule(function)(call)
 
 
 for _symbol, (_function, _) in operators.BINARY.items():
-    _binary(_function, _symbol)
+    _operator(_function, operators.binary, _symbol)
 for _symbol, _function in operators.INPLACE.items():
-    _binary(_function, _symbol + "=")
+    _operator(_function, operators.binary, _symbol + "=")
 for _symbol, (_function, _, _) in operators.COMPARE.items():
-    _comparison(_function, _symbol)
+    _operator(_function, operators.compare, _symbol)
 for _opname, (_function, _) in operators.UNARY.items():
-    _unary(_function, _opname)
+    _operator(_function, operators.unary, _opname)
+_operator(operator.concat, operators.binary, "+")
+_operator(operator.iconcat, operators.binary, "+=")
 
 
 @rule(operator.not_)
@@ -120,6 +127,18 @@ def _getitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _setitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     tr.look(args[0]).set_item(tr, args[1], args[2])
     return tr.constant(None)
+
+
+@rule(operator.delitem)
+def _delitem(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    tr.look(args[0]).delete_item(tr, args[1])
+    return tr.constant(None)
+
+
+@rule(operator.index)
+def _index(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    value = tr.look(args[0])
+    return value if isinstance(value, SymbolicValue) else tr.constant(tr.index_of(value))
 
 
 @rule(operator.contains)
