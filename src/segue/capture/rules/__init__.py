@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from segue.capture.breaks import graph_break
+
 if TYPE_CHECKING:
     from segue.capture.frame import Frame
     from segue.capture.tracer import Tracer
@@ -60,6 +62,30 @@ def inline(python_function: Callable[..., Any], *targets: Any) -> None:
         return tr.call(tr.pinned(python_function), args, kwargs)
 
     rule(*targets)(stand_in)
+
+
+def folded(*targets: Any) -> None:
+    """Register callables without effects: what they give for constants is a constant."""
+
+    def register(target: Any) -> None:
+        rule(target)(lambda tr, args, kwargs: tr.fold(target, args, kwargs))
+
+    for target in targets:
+        register(target)
+
+
+def refused(kind: str, *targets: Any, **facts: object) -> None:
+    """Register callables that are left to the interpreter by a graph break of this kind."""
+
+    def refuse(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        graph_break(kind, **facts)
+
+    rule(*targets)(refuse)
+
+
+def call_inlined(tr: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Call a Python function as if there were no rule for it."""
+    return tr.look(tr.pinned(function)).call(tr, args, kwargs)
 
 
 def shortcut(function: Any) -> Callable[[Shortcut], Shortcut]:

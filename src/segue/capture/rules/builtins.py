@@ -9,7 +9,7 @@ from segue.capture import operators
 from segue.capture.attributes import lookup, special_method
 from segue.capture.breaks import Raised, graph_break
 from segue.capture.calls import refuse_abstract
-from segue.capture.rules import inline, polyfills, polyfills_functional, rule
+from segue.capture.rules import inline, polyfills, polyfills_functional, refused, rule
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.function import (
     CellValue,
@@ -37,6 +37,11 @@ Kwargs = dict[str, Value]
 inline(polyfills.any_, any)
 inline(polyfills.all_, all)
 inline(polyfills.sum_, sum)
+refused(
+    "side-effect-call",
+    *(open, input, builtins.breakpoint, exec, eval, compile),
+    function="input(), open(), eval() or the like",
+)
 
 
 @rule(sorted)
@@ -68,11 +73,6 @@ def sorted_items(tr: Tracer, items: list[Value], keys: list[Value], kwargs: Kwar
     except TypeError as e:
         tr.raise_error(TypeError, *e.args)
     return [items[i] for i in order]
-
-
-@rule(open, input, builtins.breakpoint, exec, eval, compile)
-def _effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("side-effect-call", function="input(), open(), eval() or the like")
 
 
 def _sorted_by_comparing(tr: Tracer, items: list[Value], keys: list[Value], descending: bool) -> list[Value]:

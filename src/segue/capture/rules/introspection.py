@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.capture.attributes import class_attribute
 from segue.capture.breaks import graph_break
-from segue.capture.calls import call_function
-from segue.capture.rules import rule
+from segue.capture.rules import call_inlined, rule
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.function import FunctionValue, MethodValue
 
@@ -27,9 +26,7 @@ def _signature(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     target = tr.look(args[0]) if len(args) == 1 and not kwargs else None
     function = target.function if isinstance(target, MethodValue) else target
     if not isinstance(function, FunctionValue) or function.real is MISSING or not _is_plain(tr, function):
-        inlined = tr.look(tr.pinned(inspect.signature))
-        assert isinstance(inlined, FunctionValue)
-        return call_function(tr, inlined, args, kwargs)
+        return call_inlined(tr, inspect.signature, args, kwargs)
     real: Any = function.real
     return tr.pinned(inspect.signature(types.MethodType(real, real) if target is not function else real))
 

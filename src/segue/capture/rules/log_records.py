@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from segue.capture import outputs
 from segue.capture.attributes import class_attribute, lookup
 from segue.capture.breaks import Raised, graph_break
-from segue.capture.rules import rule
+from segue.capture.rules import call_inlined, refused, rule
 from segue.capture.rules.output import is_ready
 from segue.capture.values.base import Value
-from segue.capture.values.function import FunctionValue
 from segue.capture.values.late import LateValue, example_of
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue
@@ -145,10 +144,9 @@ def _is_enabled_for(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not isinstance(logger, ObjectValue) or logger.source is None:
         graph_break("opaque-call", function="a logger made in the function")
     for name in ("getEffectiveLevel", "manager"):
-        if isinstance(lookup(logger.cls, name), types.FunctionType) and lookup(logger.cls, name) is not lookup(
-            logging.Logger, name
-        ):
-            return _inlined(tr, logging.Logger.isEnabledFor, args)
+        found = lookup(logger.cls, name)
+        if isinstance(found, types.FunctionType) and found is not lookup(logging.Logger, name):
+            return call_inlined(tr, logging.Logger.isEnabledFor, args, kwargs)
     namespace = logger.namespace(tr)
     if namespace is not None and id(namespace) in tr.written:
         graph_break("order", operation="logging by a logger that was changed")
@@ -171,13 +169,6 @@ def _has_enabled(level: int, expected: bool, logger: logging.Logger) -> bool:
 def _checks(function: Any, *args: Any) -> Any:
     """The same object for the same facts, so that a fact is checked once."""
     return functools.partial(function, *args)
-
-
-def _inlined(tr: Tracer, function: Any, args: Args, kwargs: Kwargs | None = None) -> Value:
-    """Call a function of the library as if there were no rule for it."""
-    value = tr.look(tr.pinned(function))
-    assert isinstance(value, FunctionValue)
-    return value.call(tr, args, kwargs or {})
 
 
 @rule(logging.Logger._log)
@@ -219,7 +210,7 @@ def _caller(tr: Tracer, stacklevel: int) -> tuple[str, int, str]:
 def _handle(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     """The handler's lock is not taken for what is inlined, so that may only add to lists."""
     before = set(tr.written)
-    result = _inlined(tr, logging.Handler.handle, args)
+    result = call_inlined(tr, logging.Handler.handle, args, kwargs)
     for key, value in tr.written.items():
         if key not in before and not (isinstance(value, ListValue) and value.only_grows()):
             graph_break("side-effect-call", function="a log handler that changes its objects")
@@ -235,7 +226,7 @@ def _lock(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _emit(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     handler, record = tr.look(args[0]), tr.look(args[1])
     if not isinstance(handler, ObjectValue) or not isinstance(record, RecordValue) or not _is_standard(tr, handler):
-        return _inlined(tr, logging.StreamHandler.emit, args)
+        return call_inlined(tr, logging.StreamHandler.emit, args, kwargs)
     stream = handler.get_attribute(tr, "stream")
     try:
         message = tr.call(record.get_attribute(tr, "getMessage"), [], {})
@@ -243,7 +234,7 @@ def _emit(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         graph_break("side-effect-call", function="logging a message that cannot be formatted")
     written = record.with_text(tr, message)
     if not is_ready(tr, tr.look(stream), _example(tr, handler, written)):
-        return _inlined(tr, logging.StreamHandler.emit, args)
+        return call_inlined(tr, logging.StreamHandler.emit, args, kwargs)
     outputs.note(tr, _emitted, handler, written)
     return tr.constant(None)
 
@@ -299,10 +290,10 @@ def _is_logger(name: str, logger: weakref.ref[logging.Logger]) -> bool:
     return logging.Logger.manager.loggerDict.get(name) is logger()
 
 
-@rule(
+refused(
+    "side-effect-call",
     logging.Logger.setLevel, logging.disable, logging.basicConfig, logging.addLevelName, logging.captureWarnings,
     logging.Logger.addHandler, logging.Logger.removeHandler, logging.Logger.exception, logging.exception,
     logging.setLoggerClass, logging.setLogRecordFactory, logging.shutdown,
+    function="a function that changes the settings of logging, or logs a traceback",
 )  # fmt: skip
-def _settings(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("side-effect-call", function="a function that changes the settings of logging, or logs a traceback")

@@ -13,7 +13,7 @@ import torch
 
 from segue.capture.attributes import class_attribute
 from segue.capture.opcodes import HANDLERS
-from segue.capture.rules import rule, shortcut
+from segue.capture.rules import call_inlined, rule, shortcut
 from segue.capture.values.base import MISSING, Value
 from segue.capture.values.function import CellValue, MethodValue
 from segue.capture.values.known import Known
@@ -37,7 +37,7 @@ def _attribute(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value
             found = _registered(tr, module, name.concrete(tr))
             if found is not None:
                 return found
-    return tr.look(tr.pinned(_GETATTR)).call(tr, args, kwargs)
+    return call_inlined(tr, _GETATTR, args, kwargs)
 
 
 def _registered(tr: Tracer, module: ObjectValue, name: str) -> Value | None:

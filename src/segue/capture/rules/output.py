@@ -13,7 +13,7 @@ import torch
 from segue.capture import outputs
 from segue.capture.attributes import lookup
 from segue.capture.breaks import graph_break
-from segue.capture.rules import rule
+from segue.capture.rules import refused, rule
 from segue.capture.rules.texts import join, text
 from segue.capture.values.base import Value
 from segue.capture.values.known import Known
@@ -108,17 +108,15 @@ def _contents(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return join(tr, stream.pieces)
 
 
-def write(tr: Tracer, stream: Value, written: Value) -> None:
-    """`stream.write(written)`."""
-    stream = tr.look(stream)
+def writes(tr: Tracer, stream: Value, written: Value) -> bool:
+    """Write text to a buffer of the capture, or after the graph; False if neither can be done."""
     if isinstance(stream, BufferValue):
         stream.append(tr, written)
-        return
-    example = example_of(tr, written)
-    if is_ready(tr, stream, example):
+    elif is_ready(tr, stream, example_of(tr, written)):
         outputs.note(tr, _write, stream, written)
     else:
-        tr.call(stream.get_attribute(tr, "write"), [written], {})
+        return False
+    return True
 
 
 def _write(stream: Any, written: str) -> None:
@@ -137,12 +135,10 @@ def _print(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         pieces += [separator, text(tr, str, value)] if number else [text(tr, str, value)]
     if isinstance(stream, Known) and stream.real is None:
         return tr.constant(None)
-    whole = join(tr, [*pieces, end])
-    if isinstance(stream, BufferValue) or is_ready(tr, stream, example_of(tr, whole)):
-        write(tr, stream, whole)
-    else:
+    if not writes(tr, stream, join(tr, [*pieces, end])):
         for piece in (*pieces, end):
-            write(tr, stream, piece)
+            if not writes(tr, stream, piece):
+                tr.call(stream.get_attribute(tr, "write"), [piece], {})
     if "flush" in options and tr.truth(options["flush"]):
         tr.call(stream.get_attribute(tr, "flush"), [], {})
     return tr.constant(None)
@@ -159,10 +155,8 @@ def _option(tr: Tracer, value: Value | None, default: str) -> Value:
 @rule(*_NATIVE_WRITERS)
 def _write_method(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     stream, written = tr.look(args[0]), tr.look(args[1])
-    is_text = issubclass(written.python_type(tr), str)
-    if not is_text or not (isinstance(stream, BufferValue) or is_ready(tr, stream, example_of(tr, written))):
+    if not issubclass(written.python_type(tr), str) or not writes(tr, stream, written):
         graph_break("side-effect-call", function=f"write() of {stream.python_type(tr).__name__}")
-    write(tr, stream, written)
     return tr.fold(len, [written], {})
 
 
@@ -181,6 +175,4 @@ def _flushed(stream: Any) -> None:
     stream.flush()
 
 
-@rule(torch.set_printoptions)
-def _set_print_options(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("side-effect-call", function="torch.set_printoptions()")
+refused("side-effect-call", torch.set_printoptions, function="torch.set_printoptions()")

@@ -10,7 +10,7 @@ import torch
 from segue.capture.attributes import lookup
 from segue.capture.breaks import graph_break
 from segue.capture.calls import name_of
-from segue.capture.rules import rule
+from segue.capture.rules import call_inlined, rule
 from segue.capture.values.base import Value
 from segue.capture.values.object import ObjectValue
 from segue.capture.values.sequence import ListValue, TupleValue
@@ -52,7 +52,7 @@ def dispatch(tr: Tracer, target: Any, args: Args, kwargs: Kwargs) -> Value | Non
     if not operands:
         return None
     if isinstance(target, types.FunctionType):
-        return tr.look(tr.pinned(target)).call(tr, args, kwargs)  # it begins with asking for overrides itself
+        return call_inlined(tr, target, args, kwargs)  # it begins with asking for overrides itself
     if getattr(target, "__module__", None) == "_operator":
         graph_break("unsupported-operation", operation=name_of(target), types=operands[0].cls.__name__)
     classes = TupleValue([tr.constant(o.cls) for o in operands])

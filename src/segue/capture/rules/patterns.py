@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from segue.capture.rules import rule
+from segue.capture.rules import folded, rule
 from segue.capture.values.base import Value
 from segue.capture.values.iterator import SequenceIterator
 
@@ -16,9 +16,7 @@ Args = list[Value]
 Kwargs = dict[str, Value]
 
 
-@rule(re._compile)  # type: ignore[attr-defined]
-def _compile(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return tr.fold(re._compile, args, kwargs)  # type: ignore[attr-defined]
+folded(re._compile)  # type: ignore[attr-defined]
 
 
 @rule(re.Pattern.finditer)

@@ -7,13 +7,8 @@ import datetime
 import heapq
 import json
 import struct
-from typing import TYPE_CHECKING
 
-from segue.capture.rules import inline, polyfills_ordered, rule
-from segue.capture.values.base import Value
-
-if TYPE_CHECKING:
-    from segue.capture.tracer import Tracer
+from segue.capture.rules import folded, inline, polyfills_ordered
 
 for _python, *_targets in (
     (polyfills_ordered.bisect_right, bisect.bisect_right, bisect.bisect),
@@ -28,25 +23,5 @@ for _python, *_targets in (
 ):
     inline(_python, *_targets)
 
-
-@rule(json.dumps)
-def _dumps(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return tr.fold(json.dumps, args, kwargs)
-
-
-@rule(json.loads)
-def _loads(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return tr.fold(json.loads, args, kwargs)
-
-
-def _constant_maker(cls: type) -> None:
-    """A class whose instances never change: one that is made of constants is a constant."""
-
-    def make(tr: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return tr.fold(cls, args, kwargs)
-
-    rule(cls)(make)
-
-
-for _cls in (datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone, struct.Struct):
-    _constant_maker(_cls)
+folded(json.dumps, json.loads)
+folded(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone, struct.Struct)

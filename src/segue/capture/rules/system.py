@@ -20,7 +20,7 @@ import torch
 from segue.capture import interpreter, operators
 from segue.capture.attributes import class_attribute, special_method
 from segue.capture.breaks import graph_break
-from segue.capture.rules import rule
+from segue.capture.rules import folded, rule
 from segue.capture.values.base import Value
 from segue.capture.values.function import CellValue
 from segue.capture.values.helper import HelperValue
@@ -89,9 +89,7 @@ def _same_references(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return operators.compare(tr, "==", tr.call(one, [], {}), tr.call(other, [], {}))
 
 
-@rule(sys.intern)
-def _intern(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return tr.fold(sys.intern, args, kwargs)
+folded(sys.intern)
 
 
 @rule(os.fspath)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from segue.capture.breaks import graph_break
 from segue.capture.inference import leave_modes, modes_entered
-from segue.capture.rules import rule, rule_by_name
+from segue.capture.rules import refused, rule, rule_by_name
 from segue.capture.values.base import Value
 
 if TYPE_CHECKING:
@@ -87,7 +86,8 @@ _fixed(
     torch._C._is_tracing,
     torch.compiler.is_exporting,
 )
-_fixed(None, torch._C._get_tracing_state)
+_fixed(None, torch._C._get_tracing_state, torch._C._log_api_usage_once, torch._C._log_api_usage_metadata)
+_fixed(0, torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack)
 _fixed(True, torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._C._is_torch_function_enabled)
 
 
@@ -96,19 +96,11 @@ def _not_exporting(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(False)
 
 
-@rule(torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack)
-def _no_modes(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return tr.constant(0)
-
-
-@rule(torch._C._log_api_usage_once, torch._C._log_api_usage_metadata)
-def _usage(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return tr.constant(None)
-
-
-@rule(torch.manual_seed, torch.seed, torch.set_rng_state, torch.get_rng_state, torch.set_default_dtype)
-def _global_effect(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("side-effect-call", function="a function that sets PyTorch's global state")
+refused(
+    "side-effect-call",
+    *(torch.manual_seed, torch.seed, torch.set_rng_state, torch.get_rng_state, torch.set_default_dtype),
+    function="a function that sets PyTorch's global state",
+)
 
 
 def remember() -> Callable[[], None]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from segue.capture.breaks import graph_break
 from segue.capture.operations import DATA_READERS, OBJECT_CHANGES
-from segue.capture.rules import rule
+from segue.capture.rules import folded, refused, rule
 from segue.capture.values.base import Value
 from segue.capture.values.late import late_number
 from segue.capture.values.sequence import TupleValue
@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 Args = list[Value]
 Kwargs = dict[str, Value]
 
-
-def _breaks(name: str, target: Any) -> None:
-    def refuse(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        graph_break("data-dependent-value", operation=f"Tensor.{name}()")
-
-    rule(target)(refuse)
-
-
 for _name in DATA_READERS - {"item"}:
     _target = getattr(torch.Tensor, _name, None)
     if _target is not None:
-        _breaks(_name, _target)
+        refused("data-dependent-value", _target, operation=f"Tensor.{_name}()")
+refused(
+    "side-effect-call",
+    *(torch.Tensor.register_hook, torch.Tensor.backward, torch.autograd.backward),
+    function="the autograd engine",
+)
+refused(
+    "data-dependent-value",
+    *(torch.Tensor.numpy, torch.Tensor.data_ptr, torch.from_numpy, torch.frombuffer),
+    operation="sharing memory with other libraries",
+)
+refused("unsupported-class", torch.nn.Buffer, type="torch.nn.Buffer")
+folded(torch.finfo, torch.iinfo, torch.device, torch.dtype.to_complex, torch.dtype.to_real)
 
 
 @rule(torch.Tensor.item)
@@ -52,13 +56,8 @@ def _iter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.look(args[0]).iterate(tr)
 
 
-@rule(torch.is_tensor)
+@rule(torch.is_tensor, torch.overrides.is_tensor_like)
 def _is_tensor(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    return tr.constant(issubclass(args[0].python_type(tr), torch.Tensor))
-
-
-@rule(torch.overrides.is_tensor_like)
-def _is_tensor_like(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return tr.constant(issubclass(args[0].python_type(tr), torch.Tensor))
 
 
@@ -73,16 +72,6 @@ def _numel(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     for item in tr.unpack(args[0]):
         total *= tr.index_of(item)
     return tr.constant(total)
-
-
-@rule(torch.Tensor.register_hook, torch.Tensor.backward, torch.autograd.backward)
-def _autograd(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("side-effect-call", function="the autograd engine")
-
-
-@rule(torch.Tensor.numpy, torch.Tensor.data_ptr, torch.from_numpy, torch.frombuffer)
-def _memory(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("data-dependent-value", operation="sharing memory with other libraries")
 
 
 @rule(torch._assert)
@@ -107,11 +96,6 @@ def _parameter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not isinstance(given, TensorValue) or given.cls is not torch.Tensor or tr.graph.bodies:
         graph_break("unsupported-class", type="torch.nn.Parameter")
     return tr.graph.call(tr, "call_function", torch.nn.Parameter, args, kwargs)
-
-
-@rule(torch.nn.Buffer)
-def _buffer(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("unsupported-class", type="torch.nn.Buffer")
 
 
 def _of_fresh(name: str) -> None:
@@ -145,16 +129,3 @@ def _as_strided(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not isinstance(tensor, TensorValue) or (has_offset and tr.graph.is_in_input(tensor)):
         graph_break("unsupported-operation", operation="as_strided()", types="a tensor of the program")
     return tr.graph.call(tr, "call_method", "as_strided", args, kwargs)
-
-
-def _folded(kind: Any) -> None:
-    """Objects that only describe, made of constants."""
-
-    def make(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        return tr.fold(kind, args, kwargs)
-
-    rule(kind)(make)
-
-
-for _kind in (torch.finfo, torch.iinfo, torch.device, torch.dtype.to_complex, torch.dtype.to_real):
-    _folded(_kind)

@@ -7,6 +7,7 @@ function sees exactly what it would see.  At run time the same transform calls t
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,10 @@ from torch._higher_order_ops.associative_scan import associative_scan
 
 from segue.capture.body import CapturedFunction, fill, flatten, on_fakes, structure, value_of
 from segue.capture.breaks import graph_break
-from segue.capture.rules import rule
+from segue.capture.rules import refused, rule
 from segue.capture.values.base import Value
 from segue.capture.values.sequence import TupleValue
+from segue.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:
     from segue.capture.leaving import Place
@@ -66,8 +68,7 @@ class TransformedGraph:
 
 def transformed(tr: Tracer, name: str, transform: Transform, function: Value, args: Args, kwargs: Kwargs) -> Value:
     """The value of `transform(function, *args, **kwargs)`, as a node of the graph."""
-    operands = structure(tr, TupleValue([TupleValue(args), tr.new_dict(kwargs)]), lambda t: t)
-    tensors, spec = flatten(operands)
+    tensors, spec = _tensors(tr, args, kwargs)
     body = CapturedFunction(tr, name, function)
     fakes, fake_kwargs = fill(spec, [t.fake for t in tensors])
     result = on_fakes(tr, name, lambda: transform(body, *fakes, **fake_kwargs))
@@ -76,6 +77,11 @@ def transformed(tr: Tracer, name: str, transform: Transform, function: Value, ar
     target = TransformedGraph(name, transform, spec, body.module, len(body.lifted), body.spec)
     nodes = [tr.graph.reach(t.node) for t in tensors] + [tr.graph.reach(n) for n in body.lifted]
     return _results(tr, target, nodes, result)
+
+
+def _tensors(tr: Tracer, args: Args, kwargs: Kwargs) -> tuple[list[TensorValue], Any]:
+    """The tensors among arguments, and what `fill` makes of others like them: `args, kwargs`."""
+    return flatten(structure(tr, TupleValue([TupleValue(args), tr.new_dict(kwargs)]), lambda t: t))
 
 
 def _results(tr: Tracer, target: Any, nodes: list[fx.Node], result: Any) -> Value:
@@ -136,7 +142,17 @@ def _associative_scan(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return transformed(tr, "associative_scan", scan, function, [operands], {})
 
 
-class TransformValue(Value):
+class TransformedValue(Value):
+    """A function that a transform gives: there is nothing to ask of it but to be called."""
+
+    def python_type(self, tr: Tracer) -> type:
+        return types.FunctionType
+
+    def truth(self, tr: Tracer) -> bool:
+        return True
+
+
+class CurriedValue(TransformedValue):
     """What `torch.func.jacrev(function)` and its kin give: called later."""
 
     def __init__(
@@ -147,12 +163,6 @@ class TransformValue(Value):
         self.args = args
         self.kwargs = kwargs
         self.born = born
-
-    def python_type(self, tr: Tracer) -> type:
-        return type(_marker)
-
-    def truth(self, tr: Tracer) -> bool:
-        return True
 
     def call(self, tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         settings = [tr.python_object(a) for a in self.args]
@@ -169,15 +179,11 @@ class TransformValue(Value):
         return to.program.call_register(function, *map(to.register, operands), keywords=tuple(self.kwargs))
 
 
-def _marker() -> None:
-    """Only its type counts."""
-
-
 def _curried(make: Callable[..., Any]) -> None:
     def applied(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         given = dict(kwargs)
         function = args[0] if args else given.pop("func")
-        return TransformValue(function, make, args[1:], given, tr.here)
+        return CurriedValue(function, make, args[1:], given, tr.here)
 
     rule(make)(applied)
 
@@ -198,7 +204,7 @@ def _jvp(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return transformed(tr, "jvp", jvp, function, [primals, tangents], {})
 
 
-class PullBackValue(Value):
+class PullBackValue(TransformedValue):
     """The function that `torch.func.vjp` gives, which lives between two nodes of the graph."""
 
     def __init__(self, node: fx.Node, on_fakes: Callable[..., Any], born: Place | None) -> None:
@@ -206,14 +212,8 @@ class PullBackValue(Value):
         self.on_fakes = on_fakes
         self.born = born
 
-    def python_type(self, tr: Tracer) -> type:
-        return type(_marker)
-
-    def truth(self, tr: Tracer) -> bool:
-        return True
-
     def call(self, tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-        tensors, spec = flatten(structure(tr, TupleValue([TupleValue(args), tr.new_dict(kwargs)]), lambda t: t))
+        tensors, spec = _tensors(tr, args, kwargs)
         fakes, fake_kwargs = fill(spec, [t.fake for t in tensors])
         result = on_fakes(tr, "pull_back", lambda: self.on_fakes(*fakes, **fake_kwargs))
         nodes = [tr.graph.reach(n) for n in (self.node, *(t.node for t in tensors))]
@@ -246,6 +246,4 @@ def _vjp(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     return transformed(tr, "vjp", vjp, function, args[1:], {})
 
 
-@rule(torch.func.linearize)
-def _linearize(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("opaque-call", function="torch.func.linearize, which traces the function itself")
+refused("opaque-call", torch.func.linearize, function="torch.func.linearize, which traces the function itself")

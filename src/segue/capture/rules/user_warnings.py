@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from segue.capture import outputs
 from segue.capture.attributes import lookup
 from segue.capture.breaks import graph_break
-from segue.capture.rules import rule
+from segue.capture.rules import refused, rule
 from segue.capture.rules.output import standard_stream, writes_natively
 from segue.capture.values.base import Value
 from segue.capture.values.late import LateValue, example_of
@@ -62,14 +62,11 @@ def _shown(text: str, category: type[Warning], path: str, line: int, module: str
 
 
 def _category(tr: Tracer, message: Value, given: Value | None) -> type[Warning]:
-    if issubclass(message.python_type(tr), Warning):
-        cls = message.python_type(tr)
-        if not _is_simple(cls):
-            graph_break("side-effect-call", function=f"warnings.warn() of {cls.__name__}")
-        return cls
-    cls = UserWarning if given is None or tr.look(given).real is None else tr.look(given).concrete(tr)
-    if not isinstance(cls, type) or not issubclass(cls, Warning):
-        graph_break("side-effect-call", function="warnings.warn()")
+    cls = message.python_type(tr)
+    if not issubclass(cls, Warning):
+        cls = UserWarning if given is None or tr.look(given).real is None else tr.look(given).concrete(tr)
+        if not isinstance(cls, type) or not issubclass(cls, Warning):
+            graph_break("side-effect-call", function="warnings.warn()")
     if not _is_simple(cls):
         graph_break("side-effect-call", function=f"warnings.warn() of {cls.__name__}")
     return cls
@@ -208,17 +205,20 @@ def _simplefilter(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 
 
 def _simple(tr: Tracer, args: Args, kwargs: Kwargs) -> tuple[Any, bool]:
-    facts = {"category": Warning, "lineno": 0, "append": False}
-    given = dict(zip(("action", *facts), args, strict=False)) | kwargs
-    facts |= {name: tr.look(value).concrete(tr) for name, value in given.items()}
+    facts = _facts(tr, {"category": Warning, "lineno": 0, "append": False}, args, kwargs)
     return (facts["action"], None, facts["category"], None, facts["lineno"]), bool(facts["append"])
+
+
+def _facts(tr: Tracer, defaults: dict[str, Any], args: Args, kwargs: Kwargs) -> dict[str, Any]:
+    """The arguments of a call that makes a filter, by name; the action has no default."""
+    given = dict(zip(("action", *defaults), args, strict=False)) | kwargs
+    return defaults | {name: tr.look(value).concrete(tr) for name, value in given.items()}
 
 
 @rule(warnings.filterwarnings)
 def _filterwarnings(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    facts: dict[str, Any] = {"message": "", "category": Warning, "module": "", "lineno": 0, "append": False}
-    given = dict(zip(("action", *facts), args, strict=False)) | kwargs
-    facts |= {name: tr.look(value).concrete(tr) for name, value in given.items()}
+    defaults = {"message": "", "category": Warning, "module": "", "lineno": 0, "append": False}
+    facts = _facts(tr, defaults, args, kwargs)
     message = re.compile(facts["message"], re.I) if facts["message"] else None
     where = re.compile(facts["module"]) if facts["module"] else None
     item = (facts["action"], message, facts["category"], where, facts["lineno"])
@@ -238,6 +238,8 @@ def _add(filters: list[Any], item: Any, appends: bool) -> None:
     filters.insert(0, item)
 
 
-@rule(warnings.resetwarnings, warnings.warn_explicit)
-def _others(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    graph_break("side-effect-call", function="warnings.resetwarnings() or warn_explicit()")
+refused(
+    "side-effect-call",
+    *(warnings.resetwarnings, warnings.warn_explicit),
+    function="warnings.resetwarnings() or warn_explicit()",
+)
