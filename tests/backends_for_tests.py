@@ -1,4 +1,4 @@
-"""A backend that counts its graphs, and the comparison of a compiled function with the plain one."""
+"""The comparison of a compiled function with the plain one, by a backend that counts its graphs."""
 
 from __future__ import annotations
 
@@ -8,45 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import segue
+from tests.graphs import Graphs
 from tests.observation import Observation, difference, observe
-
-
-class Graphs:
-    """A backend that runs what it is given and remembers every graph.
-
-    Attributes:
-        graphs: the names of the operations of each graph, in the order in which they were compiled.
-        runs: how often a graph was run.
-    """
-
-    def __init__(self) -> None:
-        self.graphs: list[list[str]] = []
-        self.runs = 0
-
-    def __call__(self, module: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Callable[..., Any]:
-        self.graphs.append([name_of(n.target) for n in module.graph.nodes if n.op.startswith("call")])
-
-        def run(*args: Any) -> Any:
-            self.runs += 1
-            return module.forward(*args)
-
-        return run
-
-    @property
-    def count(self) -> int:
-        return len(self.graphs)
-
-    def seen(self, name: str) -> int:
-        """How many captured operations have this name."""
-        return sum(graph.count(name) for graph in self.graphs)
-
-
-def name_of(target: Any) -> str:
-    """The name of an operation of a graph, as a user writes it: sin, add, linear, ..."""
-    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
 
 def assert_same(

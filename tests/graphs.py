@@ -9,18 +9,26 @@ from torch import fx
 
 
 class Graphs:
-    """Runs what it is given, and remembers it."""
+    """Runs what it is given, and remembers it.
+
+    Attributes:
+        modules: the graphs, in the order in which they were compiled.
+        graphs: the names of the operations of each.
+        runs: how often a graph was run.
+    """
 
     def __init__(self) -> None:
         self.modules: list[fx.GraphModule] = []
+        self.graphs: list[list[str]] = []
         self.runs = 0
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         self.modules.append(gm)
+        self.graphs.append([name_of(n.target) for n in gm.graph.nodes if n.op.startswith("call")])
 
         def run(*args: Any) -> Any:
             self.runs += 1
-            return gm(*args)
+            return gm.forward(*args)  # no hook of all modules is one of the graph's
 
         return run
 
@@ -31,5 +39,13 @@ class Graphs:
     @property
     def operations(self) -> list[str]:
         """The names of the operations of all graphs, in order."""
-        nodes = [n for gm in self.modules for n in gm.graph.nodes if n.op.startswith("call")]
-        return [n.target if isinstance(n.target, str) else n.target.__name__ for n in nodes]
+        return [name for graph in self.graphs for name in graph]
+
+    def seen(self, name: str) -> int:
+        """How many captured operations have this name."""
+        return self.operations.count(name)
+
+
+def name_of(target: Any) -> str:
+    """The name of an operation of a graph, as a user writes it: sin, add, linear, ..."""
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))

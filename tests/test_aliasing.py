@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import segue
-from tests.backends_for_tests import Graphs
+from tests.graphs import Graphs
 from tests.observation import Snapshot, difference
 
 

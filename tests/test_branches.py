@@ -7,8 +7,9 @@ import torch
 
 import segue
 from tests import with_asserts
-from tests.backends_for_tests import Graphs, assert_same_calls
+from tests.backends_for_tests import assert_same_calls
 from tests.case import record
+from tests.graphs import Graphs
 
 LOW, HIGH = torch.full((4,), -1.0), torch.full((4,), 1.0)
 BOTH = [(LOW,), (HIGH,), (LOW,), (HIGH,)]

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 import segue
-from tests.backends_for_tests import Graphs, assert_same, assert_same_calls
+from tests.backends_for_tests import assert_same, assert_same_calls
 from tests.case import record
+from tests.graphs import Graphs
 
 X = torch.linspace(0, 1, 4)
 BREAKS = {"segue": segue.graph_break, "torch": torch._dynamo.graph_break}

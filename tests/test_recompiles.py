@@ -10,7 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import segue
-from tests.backends_for_tests import Graphs, assert_same_calls
+from tests.backends_for_tests import assert_same_calls
+from tests.graphs import Graphs
 
 X = torch.linspace(0, 1, 4)
 

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 import segue
-from tests.backends_for_tests import Graphs, assert_same
+from tests.backends_for_tests import assert_same
 from tests.case import record
+from tests.graphs import Graphs
 
 X = torch.linspace(0, 1, 4)
 

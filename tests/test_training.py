@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import segue
-from tests.backends_for_tests import Graphs
 from tests.case import events, record
+from tests.graphs import Graphs
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
 

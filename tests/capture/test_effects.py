@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import segue
-from tests.backends_for_tests import Graphs, assert_same, assert_same_calls
+from tests.backends_for_tests import assert_same, assert_same_calls
 from tests.case import record
+from tests.graphs import Graphs
 from tests.observation import Raised, difference, observe
 
 X = torch.linspace(0, 1, 4)

@@ -14,7 +14,7 @@ from torch import nn
 import segue
 from examples import message_passing, vision_models
 from examples.message_passing import Batch, GraphClassifier, random_graph
-from tests.backends_for_tests import Graphs
+from tests.graphs import Graphs
 
 IMAGES = (2, 3, 32, 32)
 SIZES = (4, 7)

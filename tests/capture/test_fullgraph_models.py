@@ -13,7 +13,7 @@ from torch import nn
 
 import segue
 from examples import gpt, lstm, resnet18
-from tests.backends_for_tests import Graphs
+from tests.graphs import Graphs
 
 TOKENS = torch.arange(16).reshape(2, 8) % 7
 

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import segue
-from tests.backends_for_tests import Graphs, assert_same_calls
+from tests.backends_for_tests import assert_same_calls
+from tests.graphs import Graphs
 from tests.observation import difference, observe
 
 X = torch.linspace(0, 1, 4)

@@ -14,7 +14,7 @@ import torch
 import segue
 from segue.capture.interpreter import undisturbed
 from segue.errors import InternalError, RecompileLimitWarning
-from tests.backends_for_tests import Graphs
+from tests.graphs import Graphs
 from tests.observation import difference, observe
 
 X = torch.linspace(0, 1, 4)

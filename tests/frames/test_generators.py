@@ -19,8 +19,9 @@ import torch
 import segue
 from segue import _core, config
 from segue.frames.code import Code
-from tests.backends_for_tests import Graphs, assert_same, watch
+from tests.backends_for_tests import assert_same, watch
 from tests.case import record
+from tests.graphs import Graphs
 from tests.observation import difference
 
 X = torch.linspace(-1, 1, 4)

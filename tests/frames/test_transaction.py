@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import segue
-from tests.backends_for_tests import Graphs
+from tests.graphs import Graphs
 
 
 def test_the_error_has_the_users_line():

@@ -15,8 +15,8 @@ from segue import _core
 from segue.frames.state import FunctionState
 from segue.guards.program import Program, describe
 from segue.guards.source import Attr, Closure, Computed, DictItem, Globals, InstanceDict, Item, Local, Pinned
-from tests.backends_for_tests import Graphs
 from tests.core_support import Scripted
+from tests.graphs import Graphs
 
 X = Local(0, "x")
 Y = Local(1, "y")

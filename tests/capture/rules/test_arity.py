@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import segue
-from tests.backends_for_tests import Graphs
+from tests.graphs import Graphs
 from tests.observation import difference, observe
 
 X = torch.linspace(0, 1, 4)

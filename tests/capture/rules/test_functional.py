@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import segue
-from tests.backends_for_tests import Graphs
 from tests.capturing import assert_captured
+from tests.graphs import Graphs
 
 
 def matrix():
