@@ -23,11 +23,23 @@ from tests.corpus import CORPUS, Case, difference, observe
 
 @dataclass
 class Outcome:
-    """What a torture of one function gave."""
+    """What a torture of one function gave.
+
+    Attributes:
+        boundaries: how many there were before which a break was forced on its own.
+        calls: how many were compared.
+        differences: what differed, in words.
+    """
 
     boundaries: int = 0
     calls: int = 0
     differences: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: Outcome) -> Outcome:
+        self.boundaries += other.boundaries
+        self.calls += other.calls
+        self.differences += other.differences
+        return self
 
 
 def boundaries(case: Case) -> range:
@@ -50,10 +62,8 @@ def one_at_a_time(case: Case, chosen: Iterable[int]) -> Outcome:
         def here(code: Code, index: int, place: int = place) -> bool:
             return index == place and code.original is original
 
-        outcome = _run(case, here, f"at {place}", repeat=1)
+        total += _run(case, here, f"at {place}", repeat=1)
         total.boundaries += 1
-        total.calls += outcome.calls
-        total.differences += outcome.differences
     return total
 
 
@@ -73,15 +83,13 @@ def inside_calls(case: Case, step: int, first: int = 0) -> Outcome:
         def here(code: Code, index: int, place: int = place, inner: Code = inner) -> bool:
             return index == place and code is inner
 
-        outcome = _run(case, here, f"at {place} of {inner.name}", repeat=2)
+        total += _run(case, here, f"at {place} of {inner.name}", repeat=2)
         total.boundaries += 1
-        total.calls += outcome.calls
-        total.differences += outcome.differences
     return total
 
 
 def _run(case: Case, break_at: Callable[[Code, int], bool], where: str, repeat: int) -> Outcome:
-    outcome = Outcome(boundaries=len(boundaries(case)))
+    outcome = Outcome()
     with config.patch(break_at=break_at, recompile_limit=64), warnings.catch_warnings():
         warnings.simplefilter("error", RecompileLimitWarning)
         compiled = segue.compile(case.function, backend="eager")
@@ -96,6 +104,10 @@ def _run(case: Case, break_at: Callable[[Code, int], bool], where: str, repeat: 
     return outcome
 
 
+def _row(name: str, outcome: Outcome) -> str:
+    return f"{name:<36}{outcome.boundaries:>11}{outcome.calls:>7}{len(outcome.differences):>13}"
+
+
 def main(words: list[str]) -> int:
     """Run both tortures over the corpus and print a table; the exit status is 1 if anything differs."""
     total = Outcome()
@@ -104,17 +116,14 @@ def main(words: list[str]) -> int:
         name = case.function.__name__
         if words and not any(word in name for word in words):
             continue
-        outcomes = everywhere(case), one_at_a_time(case, boundaries(case)), inside_calls(case, step=1)
-        differences = [found for outcome in outcomes for found in outcome.differences]
-        n_boundaries = sum(outcome.boundaries for outcome in outcomes[1:])
-        n_calls = sum(outcome.calls for outcome in outcomes)
-        print(f"{name:<36}{n_boundaries:>11}{n_calls:>7}{len(differences):>13}", flush=True)
-        for found in differences[:3]:
+        outcome = everywhere(case)
+        outcome += one_at_a_time(case, boundaries(case))
+        outcome += inside_calls(case, step=1)
+        print(_row(name, outcome), flush=True)
+        for found in outcome.differences[:3]:
             print("   ", found[:500])
-        total.boundaries += n_boundaries
-        total.calls += n_calls
-        total.differences += differences
-    print(f"{'all':<36}{total.boundaries:>11}{total.calls:>7}{len(total.differences):>13}")
+        total += outcome
+    print(_row("all", total))
     return 1 if total.differences else 0
 
 
