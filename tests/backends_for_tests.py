@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import segue
 from tests.graphs import Graphs
-from tests.observation import Observation, difference, observe
+from tests.observation import Observation, difference, frames_of, observe
 
 
 def assert_same(
@@ -83,12 +82,6 @@ def tracebacks_of(error: BaseException | None) -> list[tuple[tuple[str, int], ..
     """The frames of the test files in the traceback of an exception and of those behind it: (function, line)."""
     found = []
     while error is not None:
-        lines, entry = [], error.__traceback__
-        while entry is not None:
-            code = entry.tb_frame.f_code
-            if Path(code.co_filename).name.startswith("test_"):
-                lines.append((code.co_name, entry.tb_lineno))
-            entry = entry.tb_next
-        found.append(tuple(lines))
+        found.append(frames_of(error, lambda path: path.name.startswith("test_")))
         error = error.__context__
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import traceback
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -190,20 +191,14 @@ class Snapshot:
             type=type(error).__qualname__,
             args=self(error.args),
             attributes=self(vars(error)),
-            traceback=traceback_of(error),
+            traceback=frames_of(error, lambda path: path.name.startswith("corpus")),
             cause=self(error.__cause__),
             context=self(error.__context__),
             suppress_context=error.__suppress_context__,
         )
 
 
-def traceback_of(error: BaseException) -> tuple[tuple[str, int], ...]:
-    """The traceback's frames whose code is in the corpus, as (function name, line)."""
-    found = []
-    entry = error.__traceback__
-    while entry is not None:
-        code = entry.tb_frame.f_code
-        if Path(code.co_filename).name.startswith("corpus"):
-            found.append((code.co_name, entry.tb_lineno))
-        entry = entry.tb_next
-    return tuple(found)
+def frames_of(error: BaseException, belongs: Callable[[Path], bool]) -> tuple[tuple[str, int], ...]:
+    """The traceback's frames whose code is in files that belong to the tests, as (function name, line)."""
+    entries = ((frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    return tuple((code.co_name, line) for code, line in entries if belongs(Path(code.co_filename)))

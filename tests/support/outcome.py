@@ -27,7 +27,7 @@ from torch.utils.hooks import RemovableHandle
 import segue
 from segue.report.events import Event
 from tests.graphs import Graphs
-from tests.observation import Snapshot, difference
+from tests.observation import Snapshot, difference, frames_of
 from tests.support.construct import Construct
 
 N_CALLS = 3
@@ -112,9 +112,8 @@ def traces(error: BaseException | None) -> tuple[Any, ...]:
     """The frames of constructs in the tracebacks of an exception and of those behind it: (function, line)."""
     if error is None:
         return ()
-    frames = traceback.extract_tb(error.__traceback__)
-    mine = tuple((f.name, f.lineno) for f in frames if Path(f.filename).parent == _HERE and f.name != "observed")
-    return (mine, traces(error.__cause__ or error.__context__))
+    mine = frames_of(error, lambda path: path.parent == _HERE)
+    return (tuple(f for f in mine if f[0] != "observed"), traces(error.__cause__ or error.__context__))
 
 
 def calls(construct: Construct, function: Callable[..., Any], n_calls: int = N_CALLS) -> list[Any]:
