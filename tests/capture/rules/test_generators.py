@@ -210,3 +210,24 @@ def test_a_loop_over_an_iterator_of_the_program():
     ours, theirs = iter([1, 2, 3, 4]), iter([1, 2, 3, 4])
     assert torch.equal(compiled(torch.ones(2), ours), function(torch.ones(2), theirs))
     assert list(ours) == list(theirs) == [4]
+
+
+def test_a_generator_that_returns_none_of_the_program_stops_without_a_value():
+    class Settings:
+        result = None
+
+    def function(x, settings):
+        def generator():
+            yield x + 1
+            return settings.result
+
+        items = generator()
+        try:
+            return next(items), next(items)
+        except StopIteration as stop:
+            return stop.args, stop.value
+
+    x, settings = torch.ones(2), Settings()
+    assert segue.compile(function)(x, settings) == function(x, settings)
+    settings.result = "done"
+    assert segue.compile(function)(x, settings) == function(x, settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from segue.capture import operators
 from segue.capture.attributes import lookup, special_method
-from segue.capture.breaks import Raised, graph_break
+from segue.capture.breaks import graph_break
 from segue.capture.calls import refuse_abstract
 from segue.capture.rules import inline, polyfills, polyfills_functional, refused, rule
 from segue.capture.values.base import MISSING, Value
@@ -19,7 +19,7 @@ from segue.capture.values.function import (
     SuperValue,
 )
 from segue.capture.values.identity import IdValue, hash_of
-from segue.capture.values.iterator import CombinedIterator, GeneratorValue
+from segue.capture.values.iterator import CombinedIterator
 from segue.capture.values.known import Known
 from segue.capture.values.late import late_number
 from segue.capture.values.mapping import DictValue, SetValue
@@ -163,24 +163,15 @@ def _name(tr: Tracer, value: Value) -> str:
 @rule(getattr)
 def _getattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     owner, name = tr.look(args[0]), _name(tr, args[1])
-    try:
+    if len(args) == 2:
         return owner.get_attribute(tr, name)
-    except Raised as r:
-        if len(args) > 2 and issubclass(r.value.cls, AttributeError):
-            return args[2]
-        raise
+    return owner.find_attribute(tr, name) or args[2]
 
 
 @rule(hasattr)
 def _hasattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     owner, name = tr.look(args[0]), _name(tr, args[1])
-    try:
-        owner.get_attribute(tr, name)
-    except Raised as r:
-        if issubclass(r.value.cls, AttributeError):
-            return tr.constant(False)
-        raise
-    return tr.constant(True)
+    return tr.constant(owner.find_attribute(tr, name) is not None)
 
 
 @rule(setattr)
@@ -193,19 +184,6 @@ def _setattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _delattr(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     tr.look(args[0]).delete_attribute(tr, _name(tr, args[1]))
     return tr.constant(None)
-
-
-@rule(next)
-def _next(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    iterator = tr.look(args[0])
-    item = iterator.next(tr)
-    if item is not None:
-        return item
-    if len(args) > 1:
-        return args[1]
-    result = iterator.frame.result if isinstance(iterator, GeneratorValue) else None
-    none = result is None or (isinstance(result, Known) and result.real is None)
-    tr.raise_value(StopIteration, [] if none or result is None else [result])
 
 
 @rule(globals)
@@ -364,12 +342,10 @@ def _nothing(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _vars(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if not args:
         return tr.call(tr.constant(locals), [], {})
-    try:
-        return tr.look(args[0]).get_attribute(tr, "__dict__")
-    except Raised as r:
-        if not issubclass(r.value.cls, AttributeError):
-            raise
-    tr.raise_error(TypeError, "vars() argument must have __dict__ attribute")
+    found = tr.look(args[0]).find_attribute(tr, "__dict__")
+    if found is None:
+        tr.raise_error(TypeError, "vars() argument must have __dict__ attribute")
+    return found
 
 
 @rule(hash)

@@ -183,8 +183,7 @@ def _checks_plainly(cls: type) -> bool:
     if type(cls) is not abc.ABCMeta:
         return False
     hook = lookup(cls, "__subclasshook__")
-    usual = not isinstance(getattr(hook, "__func__", None), types.FunctionType) or cls.__module__ in STANDARD_BASES
-    return usual
+    return not isinstance(getattr(hook, "__func__", None), types.FunctionType) or cls.__module__ in STANDARD_BASES
 
 
 def _by_abstract_base(tr: Tracer, cls: type, wanted: type) -> bool:
@@ -226,14 +225,10 @@ def _follows_protocol(tr: Tracer, value: Value, cls: type, wanted: Any) -> bool:
 
 
 def _has_member(tr: Tracer, value: Value, wanted: type, name: str) -> bool:
-    from segue.capture.breaks import Raised
-
-    try:
-        found = tr.look(value.get_attribute(tr, name))
-    except Raised as r:
-        if issubclass(r.value.cls, AttributeError):
-            return False
-        raise
+    found = value.find_attribute(tr, name)
+    if found is None:
+        return False
+    found = tr.look(found)
     is_none = isinstance(found, Known) and found.real is None
     return not (is_none and callable(lookup(wanted, name)))
 

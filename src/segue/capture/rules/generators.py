@@ -27,13 +27,19 @@ def _generator(tr: Tracer, value: Value) -> GeneratorValue:
     return found
 
 
-def _yielded(tr: Tracer, generator: GeneratorValue, value: Value | None) -> Value:
-    """What a resumed generator gave, or the StopIteration with its result."""
+def _yielded(tr: Tracer, iterator: Value, value: Value | None) -> Value:
+    """What an iterator gave, or the StopIteration with the result of a generator."""
     if value is not None:
         return value
-    result = generator.frame.result
-    is_none = result is None or tr.look(result).real is None
-    tr.raise_value(StopIteration, [] if is_none or result is None else [result])
+    result = iterator.frame.result if isinstance(iterator, GeneratorValue) else None
+    tr.raise_value(StopIteration, [] if result is None or tr.look(result).real is None else [result])
+
+
+@rule(next)
+def _next_or_default(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+    iterator = tr.look(args[0])
+    item = iterator.next(tr)
+    return args[1] if item is None and len(args) > 1 else _yielded(tr, iterator, item)
 
 
 @rule(_Generator.send)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from segue.capture.breaks import graph_break
+from segue.capture.breaks import Raised, graph_break
 
 if TYPE_CHECKING:
     from segue.capture.leaving import Place
@@ -99,6 +99,15 @@ class Value:
 
         return generic_get(tr, self, name)
 
+    def find_attribute(self, tr: Tracer, name: str) -> Value | None:
+        """`getattr(self, name)`; None if that raises an AttributeError."""
+        try:
+            return self.get_attribute(tr, name)
+        except Raised as r:
+            if not issubclass(r.value.cls, AttributeError):
+                raise
+        return None
+
     def set_attribute(self, tr: Tracer, name: str, value: Value) -> None:
         """`setattr(self, name, value)`."""
         graph_break("unsupported-attribute", name=name, type=self.python_type(tr).__name__, verb="written")
@@ -163,8 +172,6 @@ class Value:
 
     def next(self, tr: Tracer) -> Value | None:
         """`next(self)`; None at the end."""
-        from segue.capture.breaks import Raised
-
         try:
             return self.special(tr, "__next__", "next()")
         except Raised as r:
