@@ -40,7 +40,7 @@ def call_cached(tr: Tracer, cache: Known, args: list[Value], kwargs: dict[str, V
         if held is None:
             _refuse(function)
         tr.program.check_plain("predicate", functools.partial(_holds, function, objects), ())
-    if held is not None and all(_is_plain_object(r) for r in held):
+    if held is not None and _is_plain_object(held):
         result = tr.look(tr.plain_value(held[0]))
     else:
         result = _captured(tr, cache, args, kwargs, objects)
@@ -105,7 +105,7 @@ def _is_plain_object(obj: Any) -> bool:
 
 def _is_plain(value: Value) -> bool:
     if isinstance(value, TupleValue):
-        return value.cls is tuple and all(isinstance(i, Known | TupleValue) and _is_plain(i) for i in value._items)
+        return value.cls is tuple and all(map(_is_plain, value._items))
     return isinstance(value, Known) and type(value.real) in PRIMITIVES
 
 

@@ -50,9 +50,9 @@ def _built_in_text(tr: Tracer, value: ExceptionValue, function: Callable[..., An
     if issubclass(value.cls, _TEXT_OF_STATE) and function is str:
         graph_break("opaque-call", function=f"str() of {value.cls.__name__}")
     if function is not str:
-        inside = text(tr, function, value.args[0]) if len(value.args) == 1 else None
-        if inside is None:
+        if len(value.args) != 1:
             return join(tr, [tr.constant(value.cls.__name__), text(tr, function, TupleValue(list(value.args)))])
+        inside = text(tr, function, value.args[0])
         return join(tr, [tr.constant(f"{value.cls.__name__}("), inside, tr.constant(")")])
     if isinstance(value.members, SequenceValue):
         count = value.members.length(tr)
@@ -77,23 +77,19 @@ def _text_of_programs(tr: Tracer, value: ExceptionValue, function: Callable[...,
     return tr.wrap(function(value.real), Computed(source, function, (source,)))
 
 
-@rule(
-    *{vars(c)["__str__"] for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, BaseException)
-      and "__str__" in vars(c)}
-)  # fmt: skip
-def _str_method(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    value = tr.look(args[0])
-    if not isinstance(value, ExceptionValue):
-        graph_break("opaque-call", function="BaseException.__str__()")
-    return _built_in_text(tr, value, str)
+def _text_method(function: Callable[..., Any], *methods: Any) -> None:
+    def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
+        value = tr.look(args[0])
+        if not isinstance(value, ExceptionValue):
+            graph_break("opaque-call", function=f"BaseException.__{function.__name__}__()")
+        return _built_in_text(tr, value, function)
+
+    rule(*methods)(call)
 
 
-@rule(BaseException.__repr__)
-def _repr_method(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
-    value = tr.look(args[0])
-    if not isinstance(value, ExceptionValue):
-        graph_break("opaque-call", function="BaseException.__repr__()")
-    return _built_in_text(tr, value, repr)
+_BUILT_IN = [c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, BaseException)]
+_text_method(str, *{vars(c)["__str__"] for c in _BUILT_IN if "__str__" in vars(c)})
+_text_method(repr, BaseException.__repr__)
 
 
 @rule(sys.exc_info)

@@ -269,7 +269,7 @@ def _example(tr: Tracer, handler: ObjectValue, record: RecordValue) -> str:
     formatter = handler.real.formatter or logging.Formatter()
     try:
         return str(formatter.format(example))
-    except Exception:
+    except Exception:  # a `__format__` or `__str__` may raise anything: the interpreter's handler reports it
         graph_break("side-effect-call", function="logging a message that cannot be formatted")
 
 

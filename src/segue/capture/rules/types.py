@@ -117,13 +117,9 @@ def new_builtin(tr: Tracer, cls: type, new: Any, args: Args, kwargs: Kwargs) -> 
 def init_builtin(tr: Tracer, made: Value, init: Any, args: Args, kwargs: Kwargs) -> None:
     """`__init__` where it is a built-in's."""
     if isinstance(made, ExceptionValue):
-        if not args and not kwargs:
-            return
-        made.args = list(args)
-        return
-    if isinstance(made, DerivedValue):
+        if args or kwargs:
+            made.args = list(args)
+    elif isinstance(made, DerivedValue):
         tr.call(tr.constant(init), [made, *args], kwargs)
-        return
-    if isinstance(made, TupleValue):
-        return
-    graph_break("unsupported-class", type=made.python_type(tr).__name__)
+    elif not isinstance(made, TupleValue):
+        graph_break("unsupported-class", type=made.python_type(tr).__name__)

@@ -370,7 +370,7 @@ class GeneratorValue(IteratorValue):
             if issubclass(raised.value.cls, StopIteration):
                 self._stopped(tr, raised.value)
             raise
-        except BaseException:
+        except BaseException:  # a break or a restart: what is left of the frame can not be resumed
             self.finished = True
             raise
         finally:

@@ -41,7 +41,7 @@ class LateValue(Value):
         self.operands = operands
         try:
             self.example = function(*(example_of(tr, o) for o in operands))
-        except Exception:
+        except Exception:  # whatever a function raises for the example: the interpreter calls it with the number
             graph_break("data-dependent-value", operation=getattr(function, "__name__", str(function)))
         name = getattr(function, "__name__", "an operation")
         reason = KINDS["data-dependent-value"].reason.format(operation=f"{name}()")
@@ -105,11 +105,6 @@ def example_of(tr: Tracer, value: Value) -> Any:
     if isinstance(value, SymbolicValue):
         return value.real
     return tr.python_object(value)
-
-
-def is_late(tr: Tracer, value: Value) -> bool:
-    """Whether a value is known only after the graph."""
-    return isinstance(tr.look(value), LateValue)
 
 
 def has_plain_text(value: Value) -> bool:

@@ -276,5 +276,5 @@ def _safe_getattr(obj: Any, name: str, cls: type) -> Any:
     """Read an attribute that a C type computes; not one of a user's class."""
     try:
         return getattr(obj, name)
-    except Exception:
+    except Exception:  # a C type may raise anything: the interpreter raises it at its place
         graph_break("unsupported-attribute", name=name, type=cls.__name__, verb="read")
