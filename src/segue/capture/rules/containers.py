@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from segue.capture import operators
 from segue.capture.breaks import Raised, graph_break
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Args = list[Value]
 Kwargs = dict[str, Value]
+Container = TypeVar("Container", bound=Value)
 
 
 def _act_on_built_in(python_function: Callable[..., Any], *targets: Any) -> None:
@@ -44,25 +45,19 @@ for _python, *_targets in (
     _act_on_built_in(_python, *_targets)
 
 
-def _list(tr: Tracer, value: Value) -> ListValue:
-    looked = tr.look(value).built_in()
-    if not isinstance(looked, ListValue):
-        graph_break("unsupported-operation", operation="a list method", types=looked.python_type(tr).__name__)
-    return looked
+def _built_in(kind: type[Container], name: str) -> Callable[[Tracer, Value], Container]:
+    """What takes the built-in part of a value, which the methods of a container act on."""
+
+    def take(tr: Tracer, value: Value) -> Container:
+        looked = tr.look(value).built_in()
+        if not isinstance(looked, kind):
+            graph_break("unsupported-operation", operation=f"a {name} method", types=looked.python_type(tr).__name__)
+        return looked
+
+    return take
 
 
-def _dict(tr: Tracer, value: Value) -> DictValue:
-    looked = tr.look(value).built_in()
-    if not isinstance(looked, DictValue):
-        graph_break("unsupported-operation", operation="a dict method", types=looked.python_type(tr).__name__)
-    return looked
-
-
-def _set(tr: Tracer, value: Value) -> SetValue:
-    looked = tr.look(value).built_in()
-    if not isinstance(looked, SetValue):
-        graph_break("unsupported-operation", operation="a set method", types=looked.python_type(tr).__name__)
-    return looked
+_list, _dict, _set = _built_in(ListValue, "list"), _built_in(DictValue, "dict"), _built_in(SetValue, "set")
 
 
 @rule(list.append)

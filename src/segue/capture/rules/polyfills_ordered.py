@@ -8,32 +8,27 @@ from __future__ import annotations
 from typing import Any
 
 
-def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+def place(a: Any, x: Any, lo: int, hi: Any, key: Any, after_equals: bool) -> int:
+    """Where `x` belongs in a sorted list: before or after the items that are equal to it."""
     if lo < 0:
         raise ValueError("lo must be non-negative")
     high = len(a) if hi is None else hi
     while lo < high:
         middle = (lo + high) // 2
         item = a[middle] if key is None else key(a[middle])
-        if x < item:
-            high = middle
-        else:
+        if (not x < item) if after_equals else item < x:
             lo = middle + 1
+        else:
+            high = middle
     return lo
+
+
+def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+    return place(a, x, lo, hi, key, True)
 
 
 def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
-    if lo < 0:
-        raise ValueError("lo must be non-negative")
-    high = len(a) if hi is None else hi
-    while lo < high:
-        middle = (lo + high) // 2
-        item = a[middle] if key is None else key(a[middle])
-        if item < x:
-            lo = middle + 1
-        else:
-            high = middle
-    return lo
+    return place(a, x, lo, hi, key, False)
 
 
 def insort_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
