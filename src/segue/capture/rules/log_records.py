@@ -6,7 +6,6 @@ formatters of the program are inlined: what they do is captured as anything else
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import types
@@ -17,7 +16,8 @@ from segue.capture import outputs
 from segue.capture.attributes import class_attribute, lookup
 from segue.capture.breaks import Raised, graph_break
 from segue.capture.rules import call_inlined, refused, rule
-from segue.capture.rules.output import is_ready
+from segue.capture.rules.output import check_of, is_ready
+from segue.capture.rules.user_warnings import is_internal
 from segue.capture.values.base import Value
 from segue.capture.values.late import LateValue, example_of
 from segue.capture.values.object import ObjectValue
@@ -151,7 +151,7 @@ def _is_enabled_for(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if namespace is not None and id(namespace) in tr.written:
         graph_break("order", operation="logging by a logger that was changed")
     enabled = _is_enabled(logger.real, level)
-    check = _checks(_has_enabled, level, enabled)
+    check = check_of(_has_enabled, level, enabled)
     tr.program.check_plain("predicate", check, (tr.program.fetch(logger.source),))
     return tr.constant(enabled)
 
@@ -163,12 +163,6 @@ def _is_enabled(logger: logging.Logger, level: int) -> bool:
 
 def _has_enabled(level: int, expected: bool, logger: logging.Logger) -> bool:
     return logger.isEnabledFor(level) is expected
-
-
-@functools.cache
-def _checks(function: Any, *args: Any) -> Any:
-    """The same object for the same facts, so that a fact is checked once."""
-    return functools.partial(function, *args)
 
 
 @rule(logging.Logger._log)
@@ -198,7 +192,7 @@ def _caller(tr: Tracer, stacklevel: int) -> tuple[str, int, str]:
     """File, line and function of the code that logs, as `Logger.findCaller` finds them."""
     skipped = 0
     for code, instruction in reversed(tr.sites()):
-        if code.co_filename == _SOURCE_FILE or ("importlib" in code.co_filename and "_bootstrap" in code.co_filename):
+        if code.co_filename == _SOURCE_FILE or is_internal(code.co_filename):
             continue
         skipped += 1
         if skipped >= stacklevel:
@@ -282,7 +276,7 @@ def _get_logger(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     found = logging.Logger.manager.loggerDict.get(name)
     if not isinstance(found, logging.Logger):
         graph_break("side-effect-call", function="logging.getLogger() for a new logger")
-    tr.program.check_plain("predicate", _checks(_is_logger, name, weakref.ref(found)), ())
+    tr.program.check_plain("predicate", check_of(_is_logger, name, weakref.ref(found)), ())
     return tr.pinned(found)
 
 

@@ -40,11 +40,17 @@ def writes_natively(cls: type) -> bool:
     return lookup(cls, "write") in _NATIVE_WRITERS and not isinstance(lookup(cls, "flush"), types.FunctionType)
 
 
-def accepts(stream: Any, is_ascii: bool) -> bool:
+def _accepts(is_ascii: bool, stream: Any) -> bool:
     """Whether writing text to a stream does not fail."""
     if stream.closed:
         return False
     return is_ascii or isinstance(stream, io.StringIO) or stream.encoding.lower().replace("-", "") == "utf8"
+
+
+@functools.cache
+def check_of(function: Any, *args: Any) -> Any:
+    """A predicate of these facts: the same object for the same ones, so that a fact is checked once."""
+    return functools.partial(function, *args)
 
 
 def is_ready(tr: Tracer, stream: Value, example: str) -> bool:
@@ -55,15 +61,11 @@ def is_ready(tr: Tracer, stream: Value, example: str) -> bool:
         example.encode()
     except UnicodeEncodeError:
         return False
-    if not accepts(stream.real, example.isascii()):
+    if not _accepts(example.isascii(), stream.real):
         return False
-    check = _accepts_ascii if example.isascii() else _accepts_all
+    check = check_of(_accepts, example.isascii())
     tr.program.check_plain("predicate", check, (tr.program.fetch(stream.source),))
     return True
-
-
-_accepts_ascii = functools.partial(accepts, is_ascii=True)
-_accepts_all = functools.partial(accepts, is_ascii=False)
 
 
 class BufferValue(ObjectValue):

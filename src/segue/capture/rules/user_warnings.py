@@ -13,7 +13,7 @@ from segue.capture import outputs
 from segue.capture.attributes import lookup
 from segue.capture.breaks import graph_break
 from segue.capture.rules import refused, rule
-from segue.capture.rules.output import standard_stream, writes_natively
+from segue.capture.rules.output import check_of, standard_stream, writes_natively
 from segue.capture.values.base import Value
 from segue.capture.values.late import LateValue, example_of
 from segue.capture.values.mapping import DictValue
@@ -80,10 +80,10 @@ def _is_simple(cls: type) -> bool:
 def _caller(tr: Tracer, stacklevel: int) -> tuple[str, int, DictValue]:
     """File, line and globals of the code that the warning names."""
     left = max(stacklevel, 1)
-    skips = stacklevel > 0 and not _is_internal(tr.frames[-1].code.original.co_filename)
+    skips = stacklevel > 0 and not is_internal(tr.frames[-1].code.original.co_filename)
     for position, frame in enumerate(reversed(tr.frames)):
         path = frame.code.original.co_filename
-        if position and skips and _is_internal(path):
+        if position and skips and is_internal(path):
             continue
         left -= 1
         if left == 0:
@@ -92,7 +92,8 @@ def _caller(tr: Tracer, stacklevel: int) -> tuple[str, int, DictValue]:
     graph_break("side-effect-call", function="warnings.warn() for the caller of the compiled function")
 
 
-def _is_internal(path: str) -> bool:
+def is_internal(path: str) -> bool:
+    """Whether a file is of the import system, which is no caller."""
     return "importlib" in path and "_bootstrap" in path
 
 
@@ -113,13 +114,8 @@ def _is_error(tr: Tracer, category: type[Warning], text: str | None, module: str
     if action_for(warnings.filters, category, text, module, line) in (None, "error"):
         graph_break("side-effect-call", function="warnings.warn() of what may be an error")
     kind: Any = category
-    tr.program.check_plain("predicate", _checks(kind, text, module, line), ())
+    tr.program.check_plain("predicate", check_of(_is_no_error, kind, text, module, line), ())
     return False
-
-
-@functools.cache
-def _checks(category: Any, text: str | None, module: str, line: int) -> Any:
-    return functools.partial(_is_no_error, category, text, module, line)
 
 
 def _is_no_error(category: type[Warning], text: str | None, module: str, line: int) -> bool:
