@@ -219,6 +219,17 @@ class ContainerValue(Value):
     def python_type(self, tr: Tracer) -> type:
         return self.cls
 
+    def rebuild(self, to: Rebuilder) -> int:
+        if self.owner is not None:
+            return to.register(self.owner)
+        if self.source is not None:
+            return to.program.fetch(self.source)
+        return self.build(to)
+
+    def build(self, to: Rebuilder) -> int:
+        """The register of a new container that capture made."""
+        raise NotImplementedError
+
 
 class Null(Value):
     """The NULL that CPython pushes below a callable."""

@@ -93,10 +93,13 @@ class DictValue(ContainerValue):
         assert self.source is not None
         return tr.pinned(key), tr.wrap(dict.__getitem__(self.real, key), DictItem(self.source, key))
 
+    def _own_key(self, tr: Tracer, key: Any) -> Any:
+        """A hash key as the dict has it: the program's own has objects."""
+        return key if self.source is None or type(key) is str else settled(tr, key)
+
     def find(self, tr: Tracer, key: Any) -> Value | None:
         """The value of a hash key; None if the dict does not have it."""
-        if self.source is not None and type(key) is not str:
-            key = settled(tr, key)
+        key = self._own_key(tr, key)
         entry = self.entries.get(key)
         if entry is None and not self.whole and key not in self._deleted:
             if isinstance(key, Value) or not dict.__contains__(self.real, key):
@@ -119,8 +122,7 @@ class DictValue(ContainerValue):
 
     def store(self, tr: Tracer, key: Any, key_value: Value, value: Value) -> None:
         """Write an entry by hash key."""
-        if self.source is not None and type(key) is not str:
-            key = settled(tr, key)
+        key = self._own_key(tr, key)
         old = self.entries.get(key)
         if old is not None:
             tr.dropping(old[1])
@@ -132,8 +134,7 @@ class DictValue(ContainerValue):
 
     def remove(self, tr: Tracer, key: Any) -> Value | None:
         """Delete an entry by hash key and return its value; None if there was none."""
-        if self.source is not None and type(key) is not str:
-            key = settled(tr, key)
+        key = self._own_key(tr, key)
         value = self.find(tr, key)
         if value is None:
             return None
@@ -145,10 +146,14 @@ class DictValue(ContainerValue):
         self._deleted[key] = None
         return value
 
+    def _source_if_untouched(self) -> Source | None:
+        """Where the program's dict is, if its length is not known and has not changed; else None."""
+        is_touched = self.whole or self._written or self._deleted or self.owner is not None
+        return None if is_touched else self.source
+
     def truth(self, tr: Tracer) -> bool:
-        if self.whole or self._written or self._deleted or self.source is None or self.owner is not None:
-            return self.length(tr) > 0
-        return tr.guard_truth(self.source, bool(self.real))
+        source = self._source_if_untouched()
+        return self.length(tr) > 0 if source is None else tr.guard_truth(source, bool(self.real))
 
     def length(self, tr: Tracer) -> int:
         if not self.whole and not self._written and not self._deleted:
@@ -159,9 +164,8 @@ class DictValue(ContainerValue):
         return len(self.load(tr))
 
     def symbolic_length(self, tr: Tracer) -> Value | None:
-        if self.whole or self._written or self._deleted or self.source is None or self.owner is not None:
-            return None
-        return tr.symbolic_length(self.source, len(self.real))
+        source = self._source_if_untouched()
+        return None if source is None else tr.symbolic_length(source, len(self.real))
 
     def iterate(self, tr: Tracer) -> Value:
         return DictView(self, "keys").iterate(tr)
@@ -226,11 +230,7 @@ class DictValue(ContainerValue):
     def hash_key(self, tr: Tracer) -> Any:
         tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
 
-    def rebuild(self, to: Rebuilder) -> int:
-        if self.owner is not None:
-            return to.register(self.owner)
-        if self.source is not None:
-            return to.program.fetch(self.source)
+    def build(self, to: Rebuilder) -> int:
         if self.cls not in (dict, collections.OrderedDict, collections.defaultdict):
             to.impossible(self)
         return to.fill_dict(self, self.cls, list(self.entries.values()), self.factory)
@@ -408,11 +408,7 @@ class SetValue(ContainerValue):
             return frozenset(self.entries)
         tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
 
-    def rebuild(self, to: Rebuilder) -> int:
-        if self.owner is not None:
-            return to.register(self.owner)
-        if self.source is not None:
-            return to.program.fetch(self.source)
+    def build(self, to: Rebuilder) -> int:
         built = to.program.build("set", tuple(to.register(i) for i in self.entries.values()))
         return built if self.cls is set else to.program.call(self.cls, built)
 

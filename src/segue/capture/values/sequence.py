@@ -29,8 +29,7 @@ def symbolic_item(tr: Tracer, container: ContainerValue, key: SymbolicValue) -> 
             if isinstance(container, SequenceValue) and type(key.real) is int and key.real >= len(container.real):
                 length = Computed(source, len, (source,))
                 tr.program.check("true", Computed(key.source, operator.ge, (key.source, length)))
-                kind = "list" if isinstance(container, ListValue) else "tuple"
-                tr.raise_error(IndexError, f"{kind} index out of range")
+                tr.raise_error(IndexError, f"{container.noun} index out of range")
             return container.get_item(tr, tr.constant(key.concrete(tr)))
         return tr.wrap(found, Computed(key.source, operator.getitem, (source, key.source)))
     if source is not None and not tr.limits.fullgraph:
@@ -40,6 +39,9 @@ def symbolic_item(tr: Tracer, container: ContainerValue, key: SymbolicValue) -> 
 
 class SequenceValue(ContainerValue):
     """What lists and tuples share: items in order."""
+
+    noun: str
+    """What messages call it."""
 
     def items(self, tr: Tracer) -> list[Value]:
         """The items; looking at all of them guards the length."""
@@ -69,8 +71,7 @@ class SequenceValue(ContainerValue):
             return self.like(items[key.concrete(tr)])
         index = self._index(tr, key)
         if not -len(items) <= index < len(items):
-            kind = "list" if isinstance(self, ListValue) else "tuple"
-            tr.raise_error(IndexError, f"{kind} index out of range")
+            tr.raise_error(IndexError, f"{self.noun} index out of range")
         return items[index]
 
     def _index(self, tr: Tracer, key: Value) -> int:
@@ -78,8 +79,7 @@ class SequenceValue(ContainerValue):
 
         cls = key.python_type(tr)
         if class_attribute(tr, cls, "__index__") is MISSING:
-            kind = "list" if isinstance(self, ListValue) else "tuple"
-            tr.raise_error(TypeError, f"{kind} indices must be integers or slices, not {cls.__name__}")
+            tr.raise_error(TypeError, f"{self.noun} indices must be integers or slices, not {cls.__name__}")
         return tr.index_of(key)
 
     def contains(self, tr: Tracer, item: Value) -> bool:
@@ -90,6 +90,8 @@ class SequenceValue(ContainerValue):
 
 class TupleValue(SequenceValue):
     """A tuple, `torch.Size`, a named tuple or another tuple class."""
+
+    noun = "tuple"
 
     def __init__(
         self,
@@ -129,14 +131,7 @@ class TupleValue(SequenceValue):
             return self._items[fields.index(name)]
         return super().special_attribute(tr, descriptor, name)
 
-    def own_attribute(self, tr: Tracer, name: str) -> Value | None:
-        return None
-
-    def rebuild(self, to: Rebuilder) -> int:
-        if self.owner is not None:
-            return to.register(self.owner)
-        if self.source is not None:
-            return to.program.fetch(self.source)
+    def build(self, to: Rebuilder) -> int:
         items = [to.register(i) for i in self._items]
         built = to.program.build("tuple", tuple(items))
         if self.cls is tuple:
@@ -150,6 +145,8 @@ class TupleValue(SequenceValue):
 
 class ListValue(SequenceValue):
     """A list; one that the program owns is read only where it is looked into."""
+
+    noun = "list"
 
     def __init__(
         self,
@@ -279,11 +276,7 @@ class ListValue(SequenceValue):
     def hash_key(self, tr: Tracer) -> Any:
         tr.raise_error(TypeError, f"unhashable type: '{self.cls.__name__}'")
 
-    def rebuild(self, to: Rebuilder) -> int:
-        if self.owner is not None:
-            return to.register(self.owner)
-        if self.source is not None:
-            return to.program.fetch(self.source)
+    def build(self, to: Rebuilder) -> int:
         return to.fill(self, "list", self._items or [])
 
     def write_back(self, to: Rebuilder) -> None:
