@@ -143,17 +143,14 @@ def _inlined(tr: Tracer, forward: ForwardValue, operands: Args) -> Value:
     items = tr.unpack(result) if isinstance(result, TupleValue) else [result]
     given = [tr.look(o) for o in operands]
     dirty = forward.context.marked(tr, "dirty_tensors")
-    given_back = []
+    given_back: Args = []
     for item in map(tr.look, items):
-        if not isinstance(item, (TensorValue, *_PLAIN)) or (isinstance(item, TensorValue) and item.fake.requires_grad):
+        if not isinstance(item, TensorValue) or item.fake.requires_grad:
             graph_break("opaque-call", function=f"{name_of(forward.cls)}.apply")
-        if any(item is g for g in given) and isinstance(item, TensorValue) and item not in dirty:
+        if any(item is g for g in given) and item not in dirty:
             item = tr.graph.call(tr, "call_method", "view_as", [item, item], {})
         given_back.append(item)
     return TupleValue(given_back) if isinstance(result, TupleValue) else given_back[0]
-
-
-_PLAIN = (type(None),)
 
 
 @contextlib.contextmanager
@@ -246,7 +243,8 @@ def _as_node(tr: Tracer, cls: Any, forward: ForwardValue, operands: Args) -> Val
     module, lifted = body.module, [n.meta["example_value"] for n in body.lifted]
     assert module is not None
     dirty = [t.fake for t in forward.context.marked(tr, "dirty_tensors")]
-    fixed = [i for i, t in enumerate(outputs) if t in forward.context.marked(tr, "non_differentiable")]
+    without_gradient = forward.context.marked(tr, "non_differentiable")
+    fixed = [i for i, t in enumerate(outputs) if t in without_gradient]
     fakes = [t.fake for t in map(tr.look, operands) if isinstance(t, TensorValue)]
     leaves = on_fakes(tr, name, lambda: Stand.apply(lambda: module(*lifted), dirty, fixed, *fakes))
     nodes = [tr.graph.reach(t.node) for t in tensors]

@@ -32,7 +32,8 @@ def call_cached(tr: Tracer, cache: Known, args: list[Value], kwargs: dict[str, V
     function: Any = cache.concrete(tr)
     looked = [tr.look(a) for a in args]
     given = {name: tr.look(value) for name, value in kwargs.items()}
-    if not all(map(_is_plain, (*looked, *given.values()))):
+    values = (*looked, *given.values())
+    if not all(map(_is_plain, values)):
         _refuse(function)
     objects = tuple(a.concrete(tr) for a in looked)
     held = held_by(function, objects) if not given else None
@@ -45,7 +46,7 @@ def call_cached(tr: Tracer, cache: Known, args: list[Value], kwargs: dict[str, V
     else:
         result = _captured(tr, cache, args, kwargs, objects)
     program = tr.program
-    operands = tuple(program.constant(value.concrete(tr)) for value in (*looked, *given.values()))
+    operands = tuple(program.constant(value.concrete(tr)) for value in values)
     answer = program.register()
     tr.last_checks += [
         ("call", answer, program.constant(function), operands, tuple(given)),

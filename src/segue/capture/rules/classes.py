@@ -203,7 +203,7 @@ def _by_abstract_base(tr: Tracer, cls: type, wanted: type) -> bool:
             bound = bind(tr, hook, None, wanted, "__subclasshook__")  # Python runs it once and keeps the answer
             what = f"{wanted.__name__}.__subclasshook__()"
             answer = tr.look(tr.without_effects(lambda: tr.call(bound, [tr.constant(cls)], {}), what))
-        if not (isinstance(answer, Known) and answer.real is NotImplemented):
+        if answer.real is not NotImplemented:
             return tr.truth(answer)
     if wanted in cls.__mro__:
         return True
@@ -228,9 +228,7 @@ def _has_member(tr: Tracer, value: Value, wanted: type, name: str) -> bool:
     found = value.find_attribute(tr, name)
     if found is None:
         return False
-    found = tr.look(found)
-    is_none = isinstance(found, Known) and found.real is None
-    return not (is_none and callable(lookup(wanted, name)))
+    return tr.look(found).real is not None or not callable(lookup(wanted, name))
 
 
 def _claims(tr: Tracer, value: Value, cls: type, wanted: type) -> bool:

@@ -93,7 +93,7 @@ def _method(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _get(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     """`descriptor.__get__(instance, owner)`"""
     descriptor, instance = tr.look(args[0]), tr.look(args[1])
-    is_none = isinstance(instance, Known) and instance.real is None
+    is_none = instance.real is None
     if descriptor.python_type(tr) is types.FunctionType:
         return descriptor if is_none and len(args) > 2 else MethodValue(descriptor, instance)
     if not descriptor.is_constant() and descriptor.source is None:
@@ -129,8 +129,8 @@ _arithmetic(abs, "__abs__")
 _arithmetic(round, "__round__")
 
 
-def _binary(function: Callable[..., Any], symbol: str) -> None:
-    """`pow` and `divmod` of two operands."""
+def _binary(function: Callable[..., Any], perform: Callable[[Tracer, Value, Value], Value]) -> None:
+    """A built-in of two operands, of which not both are constants."""
 
     def call(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
         values = [tr.look(a) for a in (*args, *kwargs.values())]
@@ -138,21 +138,22 @@ def _binary(function: Callable[..., Any], symbol: str) -> None:
             return tr.fold(function, args, kwargs)
         if len(values) != 2:
             graph_break("opaque-call", function=function.__name__)
-        if function is pow:
-            return operators.binary(tr, symbol, *values)
-        method = special_method(tr, values[0], "__divmod__")
-        reflected = special_method(tr, values[1], "__rdivmod__")
-        for bound, operand in ((method, values[1]), (reflected, values[0])):
-            if bound is None or (bound is method and isinstance(values[0], Known | SymbolicValue)):
-                continue
-            result = tr.look(tr.call(bound, [operand], {}))
-            if not (isinstance(result, Known) and result.real is NotImplemented):
-                return result
-        names = "' and '".join(v.python_type(tr).__name__ for v in values)
-        tr.raise_error(TypeError, f"unsupported operand type(s) for divmod(): '{names}'")
+        return perform(tr, *values)
 
     rule(function)(call)
 
 
-_binary(pow, "**")
-_binary(divmod, "divmod")
+def _divmod(tr: Tracer, a: Value, b: Value) -> Value:
+    method, reflected = special_method(tr, a, "__divmod__"), special_method(tr, b, "__rdivmod__")
+    for bound, operand in ((method, b), (reflected, a)):
+        if bound is None or (bound is method and isinstance(a, Known | SymbolicValue)):
+            continue
+        result = tr.look(tr.call(bound, [operand], {}))
+        if result.real is not NotImplemented:
+            return result
+    names = "' and '".join(v.python_type(tr).__name__ for v in (a, b))
+    tr.raise_error(TypeError, f"unsupported operand type(s) for divmod(): '{names}'")
+
+
+_binary(pow, lambda tr, a, b: operators.binary(tr, "**", a, b))
+_binary(divmod, _divmod)

@@ -73,7 +73,7 @@ def _cache_token(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
 def _weak_reference(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     target = tr.look(args[0])
     callback = tr.look(args[1]) if len(args) > 1 else None
-    if isinstance(callback, Known) and callback.real is None:
+    if callback is not None and callback.real is None:
         callback = None
     if not target.python_type(tr).__weakrefoffset__:
         tr.raise_error(TypeError, f"cannot create weak reference to '{target.python_type(tr).__name__}' object")

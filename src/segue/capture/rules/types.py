@@ -60,7 +60,7 @@ def _init_defaulting(tr: Tracer, args: Args, kwargs: Kwargs) -> Value:
     if target.source is not None:
         graph_break("unsupported-class", type="defaultdict")
     factory = tr.look(args[1]) if len(args) > 1 else tr.constant(None)
-    if not (isinstance(factory, Known) and factory.real is None) and not tr.truth(tr.call(_callable, [factory], {})):
+    if factory.real is not None and not tr.truth(tr.call(_callable, [factory], {})):
         tr.raise_error(TypeError, "first argument must be callable or None")
     target.factory = factory
     return tr.call(tr.pinned(polyfills.dict_update), [target, *args[2:]], kwargs)
