@@ -11,6 +11,8 @@ from torch.utils import _pytree as pytree
 import segue
 from segue.report.events import Event
 from tests.graphs import Graphs
+from tests.observation import difference
+from tests.support.outcome import Values
 
 N_CALLS = 3
 
@@ -49,38 +51,20 @@ def _breaks(compiled: Any) -> list[Event]:
 def _compare(function: Callable[..., Any], compiled: Callable[..., Any], make: Any, exact: bool) -> None:
     for number in range(N_CALLS):
         expected, got = _observed(function, make, number), _observed(compiled, make, number)
-        assert len(expected) == len(got), f"call {number}: {expected} {got}"
-        for a, b in zip(expected, got, strict=True):
-            _same(a, b, exact)
+        found = difference(expected, got, rounding=not exact)
+        assert found is None, f"call {number}: {found}"
 
 
-def _same(expected: Any, got: Any, exact: bool) -> None:
-    if not isinstance(expected, torch.Tensor):
-        assert type(got) is type(expected)
-        assert got == expected
-        return
-    assert (got.requires_grad, got.is_inference(), got.stride()) == (
-        expected.requires_grad,
-        expected.is_inference(),
-        expected.stride(),
-    )
-    bounds = {"rtol": 0, "atol": 0} if exact else {}
-    torch.testing.assert_close(got.detach(), expected.detach(), equal_nan=True, **bounds)
-
-
-def _observed(function: Callable[..., Any], make: Any, seed: int) -> list[Any]:
-    """The results of a call, the gradients of its arguments, and the next random number."""
+def _observed(function: Callable[..., Any], make: Any, seed: int) -> Any:
+    """The result of a call, its arguments with their gradients, and the next random number."""
     torch.manual_seed(seed)
     args = [m() for m in make]
     result = function(*args)
-    found = pytree.tree_leaves(result)
-    differentiable = [t.sum() for t in found if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    tensors = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
+    differentiable = [t.sum() for t in tensors if t.grad_fn is not None]
     if differentiable:
         sum(differentiable).backward()
-    inputs = [a for a in args if isinstance(a, torch.Tensor)]
-    modules = [a for a in args if isinstance(a, torch.nn.Module)]
-    inputs += [p for m in modules for p in (*m.parameters(), *m.buffers())]
-    gradients = [t.grad for t in inputs if t.is_leaf]
-    for module in modules:
+    seen = Values()((result, args, torch.rand(())))
+    for module in (a for a in args if isinstance(a, torch.nn.Module)):
         module.zero_grad()
-    return [*found, *inputs, *gradients, torch.rand(())]
+    return seen

@@ -14,7 +14,10 @@ import torch
 
 from tests.case import events
 
-ATOMS = (type(None), bool, int, str, bytes, complex, type(...), type(NotImplemented), range, slice)
+ATOMS = (
+    *(type(None), bool, int, str, bytes, complex, type(...), type(NotImplemented), range, slice),
+    *(types.GenericAlias, torch.dtype, torch.device, torch.layout),
+)
 NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 
 
@@ -182,7 +185,7 @@ class Snapshot:
 
     def tensor(self, tensor: torch.Tensor) -> Any:
         layout = f"{tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}"
-        about = f"{type(tensor).__name__} {layout} {tensor.requires_grad}"
+        about = f"{type(tensor).__name__} {layout} {tensor.requires_grad} {tensor.is_inference()}"
         data = bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).tolist())
         return ("tensor", Bits(about, data, tensor.dtype), self(tensor.grad) if tensor.is_leaf else "not a leaf")
 
