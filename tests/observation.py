@@ -99,6 +99,10 @@ def difference(expected: Any, got: Any, where: str = "", rounding: bool = False)
     return f"{where}: expected {shorten(expected)}, got {shorten(got)}"
 
 
+RELATIVE = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
+"""The relative bounds of `torch.testing.assert_close`, whose absolute bound is 1e-5; the narrower counts."""
+
+
 def is_rounded(expected: Any, got: Any) -> bool:
     """Whether two equal-typed parts of observations are floating-point numbers that are nearly the same."""
     if isinstance(expected, Bits):
@@ -109,8 +113,10 @@ def is_rounded(expected: Any, got: Any) -> bool:
         numbers = [torch.tensor(float.fromhex(text), dtype=torch.float64) for _, text in (expected, got)]
     else:
         return False
-    slack = 16 * torch.finfo(expected.dtype if isinstance(expected, Bits) else torch.float32).eps
-    return torch.allclose(*numbers, rtol=slack, atol=slack, equal_nan=True)
+    dtype = expected.dtype if isinstance(expected, Bits) else torch.float32
+    slack = 16 * torch.finfo(dtype).eps
+    rtol, atol = min(slack, RELATIVE.get(dtype, slack)), min(slack, 1e-5)
+    return torch.allclose(*numbers, rtol=rtol, atol=atol, equal_nan=True)
 
 
 def shorten(value: Any, limit: int = 600) -> str:
